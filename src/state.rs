@@ -101,6 +101,16 @@ impl State {
         self.runs.iter().find(|run| run.number == number)
     }
 
+    /// How long the run had gone on then that was the last one to have started: what a clock beside the run shows. Before the
+    /// first one it is zero.
+    pub fn since_start(&self, at: Moment) -> Duration {
+        let begun = self.runs.iter().rfind(|run| run.started <= at);
+        let from = begun
+            .or(self.runs.first())
+            .map_or(Moment::ZERO, |run| run.started);
+        at.since(from)
+    }
+
     /// A device by its UUID.
     pub fn device(&self, uuid: &Uuid) -> Option<&DeviceState> {
         self.devices.with(uuid)

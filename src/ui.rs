@@ -39,6 +39,7 @@ mod headroom;
 pub mod keymap;
 mod layout;
 mod mouse;
+mod no_use;
 mod output_rows;
 mod pane;
 mod panes;

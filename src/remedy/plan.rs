@@ -107,10 +107,11 @@ impl FitVerdict {
     pub fn short(self) -> &'static str {
         match self {
             FitVerdict::Fits => "fits",
-            FitVerdict::LikelyFits => "likely",
+            FitVerdict::LikelyFits => "fits?",
             FitVerdict::WontFit => "too big",
             FitVerdict::MayNotFit => "unsure",
-            FitVerdict::OfLittleUse(_) => "no help",
+            FitVerdict::OfLittleUse(LittleUse::OnlyDelays) => "delays",
+            FitVerdict::OfLittleUse(LittleUse::UnlikelyToHelp) => "no help",
             FitVerdict::Unknown => "unknown",
         }
     }

@@ -78,6 +78,9 @@ pub struct RankHost {
     pub pinned: Option<Bytes>,
 }
 
+/// A peak above that of a step by this factor is another one.
+const WELL_ABOVE: f64 = 1.05;
+
 /// The usage of a device by a process.
 #[derive(Debug, Clone)]
 pub struct DeviceUsage {
@@ -126,6 +129,13 @@ impl RankState {
             Some(node) => format!("{who} on {node}"),
             None => who,
         }
+    }
+
+    /// The process's peak and its step, if that is known, where it is well above what another step held.
+    pub fn higher_peak_than(&self, step: u64, held: Bytes) -> Option<(Bytes, Option<u64>)> {
+        let is_another = self.peak_step != Some(step);
+        let is_well_above = self.allocated_peak > held.scale(WELL_ABOVE);
+        (is_another && is_well_above).then_some((self.allocated_peak, self.peak_step))
     }
 
     /// Keeps what a row of a table and predictions need: of the series its shape, of the baselines the

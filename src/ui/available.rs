@@ -3,6 +3,7 @@
 use super::action::{Action, StepMove};
 use super::chart::Move;
 use super::dialog::{Details, Dialog};
+use super::headroom;
 use super::layout::layout_of;
 use super::pane::{rank_map, spec::Scrolling};
 use super::scene::{RecordedOutput, Scene, Subject};
@@ -70,7 +71,14 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
                 || choice::askable(view, scene).is_some()
         }
         Action::Step(StepMove::WhatLeaks) => {
-            choice::is_traced(view, scene) || choice::askable(view, scene).is_some()
+            let is_known = choice::is_traced(view, scene) || choice::askable(view, scene).is_some();
+            // Without a step that is looked at it is a key of a training that grows.
+            let grows = || {
+                let device = view.device(scene.state);
+                device.is_some_and(|device| headroom::grows(scene.state, device))
+            };
+            let has_ranks = devices > 1 && rank_map::is_wanted(scene.state);
+            is_known && (view.step.is_some() || (grows() && !has_ranks))
         }
         Action::Step(StepMove::EditLine) => {
             let read = view.step.as_ref().and_then(StepView::read);

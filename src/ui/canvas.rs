@@ -206,6 +206,12 @@ impl<'b> Pen<'b> {
         self.cut(text, self.room(), tone)
     }
 
+    /// Writes as many clauses as have room; the first one is cut where it has none.
+    pub fn clauses(&mut self, text: &str, tone: Tone) -> &mut Self {
+        let whole = clauses_within(text, self.room());
+        self.rest(whole.unwrap_or(text), tone)
+    }
+
     /// Leaves columns as they are.
     pub fn skip(&mut self, columns: u16) -> &mut Self {
         self.to(self.column() + columns)
@@ -360,13 +366,23 @@ fn wrapped<'t>(
         let pieces = pieces(word, line_width).into_iter();
         pieces.map(move |piece| (piece, tone))
     });
+    let mut pieces = pieces.peekable();
     let mut lines = vec![StyledLine::of(label, Tone::Dim)];
     let mut used = indent;
     // Behind the last word: it is left out at the end of a line.
     let mut space = None;
-    for (piece, tone) in pieces {
+    while let Some((piece, tone)) = pieces.next() {
         let text = piece.trim_end();
-        if used + columns(text) > width && used > indent {
+        // No line begins with the punctuation of the one before.
+        let behind = pieces.peek().map(|(next, _)| next.trim_end());
+        let behind = behind.filter(|next| !next.is_empty() && next.chars().all(is_punctuation));
+        let wanted = columns(text) + behind.map_or(0, columns);
+        let is_behind = !text.is_empty() && text.chars().all(is_punctuation);
+        let has_room = match is_behind {
+            true => used + columns(text) <= width,
+            false => used + wanted <= width,
+        };
+        if !has_room && used > indent {
             lines.push(StyledLine::of(" ".repeat(usize::from(indent)), Tone::Dim));
             used = indent;
             space = None;
@@ -384,6 +400,23 @@ fn wrapped<'t>(
         used += columns(piece);
     }
     lines
+}
+
+fn is_punctuation(character: char) -> bool {
+    matches!(character, ';' | ',' | '.' | ':')
+}
+
+/// What of a text fits whole: all of it, or what stands before its parenthesis, its reason, its second clause.
+pub(super) fn clauses_within(text: &str, room: u16) -> Option<&str> {
+    let ends = [" (", ": ", ", "]
+        .into_iter()
+        .filter_map(|end| text.find(end));
+    let parts = ends.map(|end| &text[..end]);
+    [text]
+        .into_iter()
+        .chain(parts)
+        .filter(|part| columns(part) <= room)
+        .max_by_key(|part| part.len())
 }
 
 #[cfg(test)]
@@ -464,6 +497,12 @@ mod paragraph_tests {
             ["x  one two", "   three"]
         );
         assert_eq!(said(&labelled("x  ", &parts, 80)), ["x  one two three"]);
+        let two = ["one two".to_string(), "; three".to_string()].map(|text| (text, Tone::Text));
+        for width in 9..16 {
+            let lines = said(&labelled("x  ", &two, width));
+            let begins = |line: &String| line.trim_start().starts_with(';');
+            assert!(!lines.iter().any(begins), "{width}: {lines:?}");
+        }
         let narrow = said(&labelled("label  ", &parts, 3));
         assert_eq!(narrow, ["label  one", "       two", "       three"]);
     }

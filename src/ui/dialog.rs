@@ -337,8 +337,11 @@ impl OomDialog {
                 Availability::Offered => format!("{} stands among the details: d", remedy.title),
                 Availability::NotOffered(why) => format!("{}: {why}", remedy.title),
             },
-            (None, Some(id)) => format!("{} does not apply here", id.spec().title),
-            (None, None) => return Some(format!("{pressed} does nothing here; ? lists the keys")),
+            // There are no candidates on the screen that it could be one of.
+            (None, Some(id)) if !pressed.is_ascii_digit() => {
+                format!("{} does not apply here", id.spec().title)
+            }
+            (None, _) => return Some(format!("{pressed} does nothing here; ? lists the keys")),
         };
         Some(format!("{pressed} {words}"))
     }

@@ -1,18 +1,18 @@
 //! The line below the chart: how much is free, the peak, what batch there is room for, what grows. With little room the
 //! words get fewer before a figure is left out.
 
-use super::canvas::{Canvas, columns};
+use super::canvas::{Canvas, clauses_within, columns};
 use super::chart::plot_of;
 use super::layout::layout_of;
 use super::scene::{RoomForBatch, Scene};
 use super::theme::{Theme, Tone};
 use super::view::{Keyboard, View};
-use super::words::{Figures, count, outcome_words, ranks_on};
+use super::words::{Figures, count, outcome_words, rank_name, ranks_on};
 use crate::calibration::NON_TORCH_USUAL;
 use crate::diagnosis::{self, Certainty};
 use crate::event::NvmlState;
 use crate::forecast::RoomBasis;
-use crate::state::{DeviceState, ProbeState, Run, RunOutcome, State};
+use crate::state::{DeviceState, ProbeState, Run, RunOutcome, Series, State};
 use crate::units::{Bytes, Moment, clock_face};
 use std::ops::RangeInclusive;
 
@@ -94,7 +94,7 @@ pub(super) fn draw_headroom(canvas: &mut Canvas, view: &View, scene: &Scene) {
         let separator = if n > 0 { theme.glyphs.separator } else { "" };
         let room = pen.room().saturating_sub(columns(separator));
         let text = theme.glyphs.spelled(&text);
-        let whole = shortened(&text, room);
+        let whole = clauses_within(&text, room);
         if whole.is_none() && room < WORTH_CUTTING {
             break;
         }
@@ -104,19 +104,6 @@ pub(super) fn draw_headroom(canvas: &mut Canvas, view: &View, scene: &Scene) {
             break;
         }
     }
-}
-
-/// What of a piece fits whole: all of it, or what stands before its parenthesis, its reason, its second clause.
-fn shortened(text: &str, room: u16) -> Option<&str> {
-    let ends = [" (", ": ", ", "]
-        .into_iter()
-        .filter_map(|end| text.find(end));
-    let parts = ends.map(|end| &text[..end]);
-    [text]
-        .into_iter()
-        .chain(parts)
-        .filter(|part| columns(part) <= room)
-        .max_by_key(|part| part.len())
 }
 
 /// Fewer words and then fewer pieces, the least important first, until all that is needed has room.
@@ -137,6 +124,8 @@ fn fitted(mut pieces: Vec<HeadroomFigure>, room: u16, gap: u16) -> Vec<HeadroomF
             wordy.text = wordy.brief.take().unwrap_or_default();
         } else if let Some(quiet) = pieces[..last].iter().rposition(quiet) {
             pieces.remove(quiet);
+        } else if let Some(wordy) = pieces.iter_mut().rfind(|piece| piece.brief.is_some()) {
+            wordy.text = wordy.brief.take().unwrap_or_default();
         } else {
             break;
         }
@@ -213,12 +202,18 @@ fn headroom_pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<He
 /// The pieces for the cursor's column: each quantity's minimum and maximum in it.
 fn pieces_at(state: &State, device: &DeviceState, from: Moment, to: Moment) -> Vec<HeadroomFigure> {
     let figures = Figures::new(device.capacity);
-    let time = clock_face(from.since(Moment::ZERO));
+    let time = clock_face(state.since_start(from));
     let mut pieces = vec![HeadroomFigure::new(format!("at {time}"), Tone::Accent)];
     let begun = |run: &&Run| run.started < to && run.ended.is_none_or(|(at, _)| at >= from);
     let run = state.runs.iter().rfind(begun);
     if let Some(epochs) = run.and_then(|run| run.epochs.between(from, to)) {
         pieces.push(HeadroomFigure::new(epoch_words(&epochs), Tone::Dim));
+    }
+    let all = [&device.allocated, &device.reserved, &device.used];
+    let is_seen = |series: &&Series| series.columns(from, to, 1).pop().flatten().is_some();
+    if !all.iter().any(is_seen) {
+        pieces.push(HeadroomFigure::new("nothing was seen then", Tone::Dim));
+        return pieces;
     }
     for (name, series, tone) in [
         ("allocated", &device.allocated, Tone::Allocated),
@@ -353,7 +348,12 @@ fn peak(run: &Run, device: &DeviceState, figures: Figures) -> Option<HeadroomFig
     if rank.allocated_peak == Bytes::ZERO {
         return None;
     }
-    let peak = format!("peak {}", figures.gib(rank.allocated_peak));
+    // On a GPU of several processes it is no peak of the GPU.
+    let name = match ranks_on(run, device).count() {
+        0 | 1 => String::new(),
+        _ => rank_name(run, rank).map_or(String::new(), |name| format!(" ({name})")),
+    };
+    let peak = format!("peak {}{name}", figures.gib(rank.allocated_peak));
     let mut words = peak.clone();
     if let Some(step) = rank.peak_step {
         // The header counts the steps that have ended: the number of one that has not would contradict it.
@@ -391,6 +391,17 @@ fn climb(theme: &Theme, state: &State, run: &Run, device: &DeviceState) -> Optio
     Some(HeadroomFigure::new(grows, Tone::Warning))
 }
 
+/// Whether what a process has allocated on the device between steps grows.
+pub(super) fn grows(state: &State, device: &DeviceState) -> bool {
+    let ranks = state
+        .run()
+        .into_iter()
+        .flat_map(|run| ranks_on(run, device));
+    let mut growth =
+        ranks.filter_map(|rank| diagnosis::baseline_growth(&rank.steps, device.capacity));
+    growth.next().is_some()
+}
+
 /// Growth that is not certain to go on, and would fill the GPU in fewer steps than it has been seen for: nobody can wait for it to
 /// become certain.
 fn full_soon(theme: &Theme, state: &State, device: &DeviceState) -> Option<String> {
@@ -416,10 +427,47 @@ fn steady(run: &Run, device: &DeviceState, figures: Figures) -> Option<HeadroomF
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::tests::staged::{StagedSession, gib, step};
 
     fn shown(pieces: &[HeadroomFigure], room: u16) -> Vec<String> {
         let kept = fitted(pieces.to_vec(), room, 3);
         kept.into_iter().map(|piece| piece.text).collect()
+    }
+
+    /// What is said of the growth of a training after so many steps that each keep so much.
+    fn growth(steps: u32, gib_a_step: f64) -> String {
+        let mut scene = StagedSession::training();
+        for n in 1..=steps {
+            let floor = 1.0 + gib_a_step * f64::from(n);
+            let at = 2.0 + f64::from(n);
+            scene.add(at, step(100, u64::from(n), gib(floor), gib(floor + 8.0)));
+            scene.sampled(at + 0.1, floor, floor + 8.0);
+        }
+        let state = &scene.state;
+        let (run, device) = (&state.runs[0], &state.devices[0]);
+        climb(&Theme::full(), state, run, device)
+            .expect("growth")
+            .text
+    }
+
+    #[test]
+    fn growth_is_a_leak_once_it_is_certain_and_fast_growth_is_told_when_it_fills_the_gpu() {
+        let fast = growth(20, 0.5);
+        assert!(
+            fast.starts_with("▲ grows +512 MiB/step: full in ≈ "),
+            "{fast}"
+        );
+        assert!(fast.ends_with(" steps at this rate"), "{fast}");
+        assert_eq!(
+            growth(25, 0.0625),
+            "▲ grows +64 MiB/step",
+            "it may still end"
+        );
+        let certain = growth(210, 0.03125);
+        assert!(
+            certain.starts_with("▲ leak +32 MiB/step: out of memory in about "),
+            "{certain}"
+        );
     }
 
     #[test]
@@ -434,6 +482,13 @@ mod tests {
         assert_eq!(shown(&pieces, 64), ["7.9 GiB free", leak]);
         assert_eq!(shown(&pieces, 50), [leak]);
         assert_eq!(shown(&pieces, 10), [leak], "cut, but first");
+        // Where both warn, words go before one of them does.
+        let leak = "leak +12 MiB/step";
+        let both = [
+            HeadroomFigure::new("0.7 GiB free of 23.6", Tone::Warning).or("0.7 GiB free"),
+            HeadroomFigure::new(leak, Tone::Warning),
+        ];
+        assert_eq!(shown(&both, 39), ["0.7 GiB free", leak]);
     }
 
     #[test]

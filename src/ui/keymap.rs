@@ -387,9 +387,12 @@ mod tests {
     fn no_key_means_two_things_in_one_mode() {
         for (n, binding) in TABLE.iter().enumerate() {
             for other in &TABLE[n + 1..] {
-                // A key of replays, or of the flame graph, has its other meaning elsewhere.
+                // A key of replays, of the flame graph, or of many ranks has its other meaning elsewhere.
                 let elsewhere = |binding: &Binding| {
-                    matches!(binding.action, Action::PlayOrPause | Action::Flame(_))
+                    matches!(
+                        binding.action,
+                        Action::PlayOrPause | Action::Flame(_) | Action::NextStandout
+                    )
                 };
                 if other.mode == binding.mode && elsewhere(other) == elsewhere(binding) {
                     // Esc ends what is nearest: the first of its lines that can be done.

@@ -35,6 +35,12 @@ fn piece(text: impl Into<String>, tone: Tone, weight: u8) -> HeaderItem {
 
 /// Columns of the command, at least.
 const COMMAND_AT_LEAST: u16 = 20;
+/// The most that is kept for the script's name beside the batch.
+const COMMAND_WITH_NAME: u16 = 30;
+/// Columns before the command.
+const LEFT_OF_IT: u16 = 8;
+/// The weights of the sources.
+const SOURCES: u8 = 2;
 
 pub(super) fn draw_header(canvas: &mut Canvas, view: &View, scene: &Scene) {
     let width = canvas.area.width;
@@ -42,18 +48,7 @@ pub(super) fn draw_header(canvas: &mut Canvas, view: &View, scene: &Scene) {
     let total = |pieces: &[HeaderItem]| -> u16 {
         pieces.iter().map(|piece| columns(&piece.text) + 2).sum()
     };
-    let most = width.saturating_sub(COMMAND_AT_LEAST + 8);
-    while total(&pieces) > most {
-        let Some(least) = (0..pieces.len()).min_by_key(|&n| pieces[n].weight) else {
-            break;
-        };
-        pieces.remove(least);
-    }
-    let right = total(&pieces);
     let ellipsis = canvas.theme.glyphs.ellipsis;
-    let mut pen = canvas.pen(0);
-    pen.text(" oomph ", Tone::Accent).skip(1);
-    let room = pen.room().saturating_sub(right);
     let command = match scene.state.run() {
         Some(run) => Cow::Borrowed(run.shown.as_str()),
         None => scene
@@ -63,6 +58,23 @@ pub(super) fn draw_header(canvas: &mut Canvas, view: &View, scene: &Scene) {
             .map(|session| Cow::Owned(displayed(&session.command)))
             .unwrap_or_default(),
     };
+    // Which program it is stands only here; what sources there are is told elsewhere, too.
+    let with_name = shortest_with_name(&command).map_or(0, |short| columns(&short));
+    let with_name = with_name.clamp(COMMAND_AT_LEAST, COMMAND_WITH_NAME);
+    while let Some(least) = (0..pieces.len()).min_by_key(|&n| pieces[n].weight) {
+        let at_least = match pieces[least].weight <= SOURCES {
+            true => with_name,
+            false => COMMAND_AT_LEAST,
+        };
+        if total(&pieces) <= width.saturating_sub(at_least + LEFT_OF_IT) {
+            break;
+        }
+        pieces.remove(least);
+    }
+    let right = total(&pieces);
+    let mut pen = canvas.pen(0);
+    pen.text(" oomph ", Tone::Accent).skip(1);
+    let room = pen.room().saturating_sub(right);
     pen.cut(&short_command(&command, room, ellipsis), room, Tone::Strong);
     pen.to(width.saturating_sub(right));
     for piece in &pieces {
@@ -75,11 +87,27 @@ fn short_command<'a>(command: &'a str, room: u16, ellipsis: &str) -> Cow<'a, str
     if columns(command) <= room {
         return Cow::Borrowed(command);
     }
-    let words: Vec<&str> = command.split(' ').collect();
-    let names_batch = |word: &&str| word.starts_with('-') && word.contains("batch");
-    let Some(at) = words.iter().position(names_batch) else {
+    let Some((script, batch)) = script_and_batch(command) else {
         return Cow::Borrowed(command);
     };
+    let shorter = [
+        format!("{script} {ellipsis} {batch}"),
+        format!("{script} {batch}"),
+    ];
+    let fitting = shorter.into_iter().find(|short| columns(short) <= room);
+    Cow::Owned(fitting.unwrap_or(batch))
+}
+
+/// The fewest words that name both.
+fn shortest_with_name(command: &str) -> Option<String> {
+    let (script, batch) = script_and_batch(command)?;
+    Some(format!("{script} {batch}"))
+}
+
+fn script_and_batch(command: &str) -> Option<(&str, String)> {
+    let words: Vec<&str> = command.split(' ').collect();
+    let names_batch = |word: &&str| word.starts_with('-') && word.contains("batch");
+    let at = words.iter().position(names_batch)?;
     let batch = match (words[at].contains('='), words.get(at + 1)) {
         (false, Some(value)) => format!("{} {value}", words[at]),
         (true, _) | (false, None) => words[at].to_string(),
@@ -88,12 +116,7 @@ fn short_command<'a>(command: &'a str, room: u16, ellipsis: &str) -> Cow<'a, str
     let script = script
         .and_then(|path| path.rsplit('/').next())
         .unwrap_or(words[0]);
-    let shorter = [
-        format!("{script} {ellipsis} {batch}"),
-        format!("{script} {batch}"),
-    ];
-    let fitting = shorter.into_iter().find(|short| columns(short) <= room);
-    Cow::Owned(fitting.unwrap_or(batch))
+    Some((script, batch))
 }
 
 fn pieces(view: &View, scene: &Scene) -> Vec<HeaderItem> {
@@ -346,7 +369,7 @@ fn said(view: &View, scene: &Scene) -> String {
         }
         Some(Notice::NotOffered) => "nothing started: this one is not offered here  ".into(),
         Some(Notice::Theme) => format!("theme: {}  ", view.theme.scheme.name()),
-        Some(Notice::Told) => format!("{}  ", view.words),
+        Some(Notice::Told | Notice::NoUse) => format!("{}  ", view.words),
         Some(Notice::Mouse) => mouse(view).into(),
         Some(Notice::Snapshot) => snapshot(view, scene),
         None => held(view, view.mode()),

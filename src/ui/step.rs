@@ -34,9 +34,6 @@ use crate::units::{Bytes, Moment, clock_face};
 use ratatui::layout::Rect;
 use traced::{Grouping, ReadStep, StepView};
 
-/// A peak above that of the step by this factor is another one.
-const WELL_ABOVE: f64 = 1.05;
-
 /// Sentences longer than this are tiring to read.
 const WIDEST: u16 = 100;
 
@@ -188,15 +185,16 @@ fn title(canvas: &mut Canvas, read: &ReadStep, view: &View, scene: &Scene) {
     let behind = rank
         .filter(|_| is_latest)
         .and_then(|rank| steps_behind(read, rank, scene.state.now, is_asked, can_trace));
-    let before = [step]
+    // That it is not the step of the peak comes before all that is said of it.
+    let higher = rank.and_then(|rank| higher_peak(read, rank));
+    let facts = [step]
         .into_iter()
+        .chain(higher)
         .chain(behind)
         .chain(failed)
         .chain(untraced)
         .chain(newer)
-        .chain([(peak, Tone::Text)]);
-    let higher = rank.and_then(|rank| higher_peak(read, rank));
-    let facts = before.chain(higher).chain([(made, Tone::Dim)]);
+        .chain([(peak, Tone::Text), (made, Tone::Dim)]);
     facts_on_a_rule(canvas, facts);
 }
 
@@ -234,16 +232,11 @@ fn steps_behind(
 }
 
 /// The process's peak, if another step's is well above that of the one that is shown.
-fn higher_peak(read: &ReadStep, rank: &RankState) -> Option<(String, Tone)> {
+pub(super) fn higher_peak(read: &ReadStep, rank: &RankState) -> Option<(String, Tone)> {
     let shown = read.anatomy.allocated[read.peak];
-    let peak = rank.allocated_peak;
-    if peak <= shown.scale(WELL_ABOVE) || rank.peak_step == Some(read.key.step) {
-        return None;
-    }
-    let at = rank
-        .peak_step
-        .map(|step| format!(" at step {}", count(step)));
-    let words = format!("the run peaks at {peak}{}", at.unwrap_or_default());
+    let (peak, step) = rank.higher_peak_than(read.key.step, shown)?;
+    let at = step.map_or(String::new(), |step| format!(" at step {}", count(step)));
+    let words = format!("the run's peak was {peak}{at}");
     Some((words, Tone::Warning))
 }
 
@@ -371,6 +364,10 @@ fn kept_alive(view: &View, scene: &Scene, width: u16, glyphs: &'static Glyphs) -
         "  ",
         canvas::text(said, width.saturating_sub(2), Tone::Text),
     ));
+    // What was found before holds until there is something new.
+    if let Some((_, before)) = found {
+        lines.extend(of_search(before, width, glyphs));
+    }
     lines
 }
 

@@ -10,6 +10,7 @@ use super::dialogs::oom;
 use super::editor::{Editor, LineEdit};
 use super::keymap::{self, InputMode};
 use super::layout::{self, layout_of};
+use super::no_use;
 use super::pane::spec::Scrolling;
 use super::pane::{ListScroll, Pane, rank_map};
 use super::scene::{Scene, Subject};
@@ -106,7 +107,12 @@ impl View {
                     self.told(why_not_now(asked, scene).into(), scene.state.now);
                     None
                 }
-                (None, _) => None,
+                (None, None) if matches!(mode, InputMode::Watching | InputMode::Step) => {
+                    let why = no_use::not_now(mode, &key);
+                    self.say_no_use(why, scene)
+                }
+                (None, None) => None,
+                (None, Some(_)) => None,
             };
         }
         let may_relaunch = is_available(self, Action::EditCommand, scene);
@@ -132,7 +138,18 @@ impl View {
                 }
                 return without_remedy(self, &key, scene);
             }
+            (InputMode::Watching | InputMode::Step, None) => {
+                let has_dialog = is_available(self, Action::OpenOom, scene);
+                return self.say_no_use(no_use::nowhere(mode, &key, has_dialog), scene);
+            }
             (_, _) => {}
+        }
+        None
+    }
+
+    fn say_no_use(&mut self, why: Option<String>, scene: &Scene) -> Option<Effect> {
+        if let Some(why) = why {
+            self.no_use(why, scene.state.now);
         }
         None
     }
@@ -298,7 +315,12 @@ pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effe
         Action::ToStart => scroll(view, Scroll::Start, scene),
         Action::ToEnd => scroll(view, Scroll::End, scene),
         Action::OpenStep => choice::open(view, scene),
-        Action::Step(wanted) => return choice::go(view, wanted, scene),
+        Action::Step(wanted) => {
+            if view.step.is_none() {
+                choice::open(view, scene);
+            }
+            return choice::go(view, wanted, scene);
+        }
         Action::SaveSnapshot => {
             view.notice = Some((Notice::Snapshot, scene.state.now));
             return choice::askable(view, scene).map(Effect::SaveSnapshot);

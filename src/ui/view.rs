@@ -73,6 +73,8 @@ pub(super) enum Notice {
     NotOffered,
     /// What came of a key is in [`View::words`].
     Told,
+    /// A key has no use here: why is in [`View::words`].
+    NoUse,
     /// PyTorch's snapshot was asked for; the answer is a note of the probe's.
     Snapshot,
 }
@@ -223,6 +225,12 @@ impl View {
     pub fn told(&mut self, words: String, now: Moment) {
         self.words = words;
         self.notice = Some((Notice::Told, now));
+    }
+
+    /// Says why a key does nothing here.
+    pub(super) fn no_use(&mut self, words: String, now: Moment) {
+        self.words = words;
+        self.notice = Some((Notice::NoUse, now));
     }
 
     /// Says something else than the latest key's notice.

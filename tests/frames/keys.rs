@@ -84,14 +84,67 @@ fn every_key_that_is_offered_does_something_and_no_other() {
                 if offered && !may_be_at_its_end(binding.action) {
                     assert!(changed, "{name}: {} {}", key.name(&UNICODE), binding.help);
                 }
-                // The dialog says why nothing happens.
-                let says_why = mode == InputMode::Oom && effect.is_none();
+                // It is said why nothing happens.
+                let says_why = effect.is_none()
+                    && matches!(mode, InputMode::Oom | InputMode::Watching | InputMode::Step);
                 if !offered && !says_why {
                     assert!(!changed, "{name}: {} is not offered", key.name(&UNICODE));
                 }
             }
         }
     }
+}
+
+#[test]
+fn a_key_without_a_use_says_so_and_changes_nothing_else() {
+    for (name, key, said) in [
+        (
+            "steady",
+            'b',
+            "b (smaller batch) is a key of the dialog that opens when memory runs out",
+        ),
+        ("steady", 'Q', "Q does nothing here; ? lists the keys"),
+        (
+            "steady",
+            'c',
+            "c has nothing to do now: overlay an earlier run",
+        ),
+        ("step", 'Q', "Q does nothing here; ? lists the keys"),
+    ] {
+        let (story, mut view) = staged(name);
+        let before = crate::frames::text(&crate::frames::draw(&story, &view, 100, 30));
+        assert_eq!(press(&story, &mut view, KeyCode::Char(key)), None);
+        let now = crate::frames::text(&crate::frames::draw(&story, &view, 100, 30));
+        let footer = now.trim_end().lines().last().unwrap_or_default();
+        assert!(footer.contains(said), "{name}: {now}");
+        let rest = |text: &str| text.trim_end().lines().rev().skip(1).collect::<String>();
+        assert_eq!(rest(&now), rest(&before), "{name}");
+    }
+    // Where the dialog was closed, its remedies' letters say how it is opened.
+    let (story, mut view) = staged("oom-capacity");
+    press(&story, &mut view, KeyCode::Esc);
+    press(&story, &mut view, KeyCode::Char('b'));
+    let now = crate::frames::text(&crate::frames::draw(&story, &view, 100, 30));
+    assert!(
+        now.contains("b (smaller batch) is a key of the dialog: o opens it"),
+        "{now}"
+    );
+}
+
+#[test]
+fn what_grows_is_one_key_away_where_the_screen_says_that_it_grows() {
+    let (story, mut view) = staged("climbing");
+    let text = |view: &View| crate::frames::text(&crate::frames::draw(&story, view, 100, 30));
+    assert!(text(&view).contains("w what leaks"), "{}", text(&view));
+    let asked = press(&story, &mut view, KeyCode::Char('w'));
+    assert!(
+        matches!(asked, Some(Effect::LookForRetainers(_))),
+        "{asked:?}"
+    );
+    assert_eq!(view.mode(), InputMode::Step);
+    let (story, view) = staged("steady");
+    let calm = crate::frames::text(&crate::frames::draw(&story, &view, 100, 30));
+    assert!(!calm.contains("w what leaks"), "{calm}");
 }
 
 #[test]

@@ -411,8 +411,8 @@ impl Story {
             free_blocks: Vec::new(),
             lines: vec![
                 holding("train.py", 88, "forward", 11.3, 96),
-                holding("train.py", 41, "build", 0.46, 148),
                 holding("train.py", 97, "step", 0.93, 296),
+                holding("train.py", 41, "build", 0.46, 148),
             ],
             growing: Vec::new(),
             stack: vec![

@@ -1,11 +1,42 @@
 //! What is said beside the screen: the copied diagnosis, and the line that a session leaves.
 
-use crate::frames::cases::CASES;
+use crate::frames::cases::{CASES, GPU, STEADY};
 use crate::frames::keys::press;
+use crate::frames::story::{Shape, Story};
 use oomph::event::{EventKind, Exit, Exited};
-use oomph::ui::{Effect, Theme};
+use oomph::ui::{ChildScreen, Effect, Theme, View};
 use oomph::units::RunNumber;
 use ratatui::crossterm::event::KeyCode;
+
+/// Another figure than the program's own would only be doubted.
+#[test]
+fn a_run_that_goes_on_has_the_rate_that_its_program_prints() {
+    let slow = || {
+        let mut story = Story::new("python train.py --batch-size 32");
+        story.with_nvml().start().wait(1.5).hello(0, 1, GPU);
+        let shape = Shape {
+            rate: 3.0,
+            ..STEADY
+        };
+        story.train(0, GPU, shape, 60.0);
+        story
+    };
+    let story = slow();
+    let mut view = story.view(Theme::full(), 160, 45);
+    view.output = ChildScreen::new(8, 160);
+    let rates = |view: &View| {
+        let shown = crate::frames::text(&crate::frames::draw(&story, view, 160, 45));
+        let counts = ["3.00/s", "6.31/s"].map(|rate| shown.matches(rate).count());
+        (counts, shown)
+    };
+    press(&story, &mut view, KeyCode::Char('4'));
+    let (ours, shown) = rates(&view);
+    assert!(ours[0] > 1 && ours[1] == 0, "{shown}");
+    story.print_output(&mut view.output);
+    let (printed, shown) = rates(&view);
+    assert!(printed[0] == 0 && printed[1] > 0, "{shown}");
+    assert!(shown.contains("6.31 it/s"), "{shown}");
+}
 
 #[test]
 fn the_diagnosis_is_copied_as_markdown_and_then_the_command() {
@@ -25,8 +56,8 @@ fn the_diagnosis_is_copied_as_markdown_and_then_the_command() {
     - Cause (certain): capacity. It does not fit: 22.6 allocated + 1.2 requested = 23.8 > 23.6 GiB. Only 0.3 GiB is cached, so this is not fragmentation; no other process is on the GPU. 20.8 GiB of it are activations, which grow with the batch.
     - Figures: allocated 22.6 GiB, requested 1.20 GiB, cached 307 MiB, capacity 23.6 GiB
     - `train.py:88 forward → modeling_gpt2.py:240 mlp` allocated 11.3 GiB that is still live, in 96 blocks
-    - `train.py:41 build` allocated 471 MiB that is still live, in 148 blocks
     - `train.py:97 step` allocated 952 MiB that is still live, in 296 blocks
+    - `train.py:41 build` allocated 471 MiB that is still live, in 148 blocks
     - Remedy: smaller batch (14.6 GiB, fits, same numerics): `python train.py --batch-size 32 --grad-accum 2`
     ");
     let again = press(&story, &mut view, KeyCode::Char('y'));

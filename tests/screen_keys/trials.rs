@@ -354,6 +354,12 @@ fn watching(action: Action) -> Trial {
         Action::ToEnd => live(vec![("g", Text("rows up"))], Gone("rows up")),
         Action::SaveSnapshot => trial(Stage::Leaking, vec![], Text(SNAPSHOT)),
         Action::OpenStep => live(vec![], Text("what a step is made of")),
+        // It is a key once growth was seen.
+        Action::Step(StepMove::WhatLeaks) => trial(
+            Stage::Leaking,
+            typed(vec![("", Text("w what leaks"))]),
+            Text("train.py:5 kept: list of"),
+        ),
         Action::OpenOom => {
             let mut trial = oom(vec![], Text(DIALOG));
             trial.before.push((Press::Esc, Gone(DIALOG)));

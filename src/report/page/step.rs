@@ -62,15 +62,21 @@ pub(super) fn section(page: &mut String, story: &SessionStory) {
             false => ", allocation by allocation",
         });
         let peak = step.peak();
+        let elsewhere = rank.higher_peak_than(step.step, step.allocated[peak]);
+        let elsewhere = elsewhere.map_or(String::new(), |(bytes, at)| {
+            let at = at.map_or(String::new(), |at| format!(", in step {at}"));
+            format!(". It is not the step of the run's peak: that was {bytes}{at}")
+        });
         let _ = writeln!(
             page,
-            "<section>\n<h2>{}</h2>\n<p class=\"dim\">{} allocations; the peak is {}{}</p>\n\
+            "<section>\n<h2>{}</h2>\n<p class=\"dim\">{} allocations; the peak is {}{}{}</p>\n\
              <figure><div class=\"plot\" data-step=\"{number}\" role=\"img\" aria-label=\"memory over the step's events\"></div></figure>\n\
              <script type=\"application/json\" id=\"step{number}\">{}</script>",
             text(&heading),
             step.allocations(),
             text(&step.allocated[peak].to_string()),
             text(step.in_phase(peak)),
+            text(&elsewhere),
             json(&StepData::new(step)),
         );
         let parts: Vec<(&str, &str, Bytes)> = by_category(step, peak)

@@ -1,9 +1,9 @@
 //! The two axes: bytes to rows and the round numbers of GiB on the left, time below; and what is marked along
 //! time: relaunches, OOMs and epochs.
 
-use super::window::{DAY, HOUR, MIN, Window};
+use super::window::{DAY, HOUR, MIN, SECOND, Window};
 use crate::event::{Note, NoteSubject};
-use crate::state::{DeviceState, EpochMark, State};
+use crate::state::{DeviceState, EpochMark, Run, State};
 use crate::ui::canvas::{Canvas, columns};
 use crate::ui::theme::{Glyphs, Tone};
 use crate::units::{Bytes, Moment, clock_face};
@@ -140,8 +140,9 @@ pub(in crate::ui) fn draw_bytes(canvas: &mut Canvas, scale: &Scale, capacity: Op
 }
 
 /// Draws the time axis on one row, `└── 1:00 ────── 2:00 ──`, each number centred on its time. The
-/// row starts at the bytes axis, `BYTES_WIDTH` columns to the left of the plot.
-pub(super) fn draw_time(canvas: &mut Canvas, window: &Window) {
+/// row starts at the bytes axis, `BYTES_WIDTH` columns to the left of the plot. Each run's time begins with it, as in the header;
+/// what was spent between two runs has no numbers.
+pub(super) fn draw_time(canvas: &mut Canvas, state: &State, window: &Window) {
     let (rule, glyphs) = (Tone::Faint, canvas.theme.glyphs);
     canvas
         .pen(0)
@@ -151,11 +152,11 @@ pub(super) fn draw_time(canvas: &mut Canvas, window: &Window) {
         .fill(glyphs.line, rule);
     let end = (BYTES_WIDTH + window.columns).min(canvas.area.width);
     let mut free_from = BYTES_WIDTH;
-    for (at, step) in ticks(window) {
+    for (at, since_start, step) in ticks(state, window) {
         let Some(column) = window.column(at) else {
             continue;
         };
-        let label = time_label(at.since(Moment::ZERO), step);
+        let label = time_label(since_start, step);
         let width = columns(&label) + 2;
         let x = (BYTES_WIDTH + column)
             .saturating_sub(width / 2)
@@ -173,23 +174,45 @@ pub(super) fn draw_time(canvas: &mut Canvas, window: &Window) {
     }
 }
 
-/// Round times in the window and the step between them.
-fn ticks(window: &Window) -> impl Iterator<Item = (Moment, u64)> + use<> {
-    let span = window.span().as_secs().max(1);
-    let most = (u64::from(window.columns) / COLUMNS_PER_TICK).max(1);
-    let step = TIME_STEPS
-        .into_iter()
-        .find(|step| span / step <= most)
-        .unwrap_or(TIME_STEPS[TIME_STEPS.len() - 1]);
-    let first = window.from.0.div_ceil(step * 1_000_000);
-    let end = window.to;
-    (first..)
-        .map(move |n| Moment(n * step * 1_000_000))
-        .take_while(move |at| *at < end)
-        .map(move |at| (at, step))
+/// Round times of the runs in the window, since the run's start, and the step between them.
+fn ticks(state: &State, window: &Window) -> impl Iterator<Item = (Moment, Duration, u64)> + use<> {
+    let step = step_of(window);
+    let (from, to) = (window.from, window.to);
+    let of_run = move |(begin, end): (Moment, Moment)| {
+        let first = from.since(begin).as_micros() as u64;
+        let first = first.div_ceil(step * SECOND);
+        (first..)
+            .map(move |n| Duration::from_secs(n * step))
+            .map(move |since_start| (begin + since_start, since_start, step))
+            .take_while(move |(at, ..)| *at < to && *at <= end)
+    };
+    stretches(state, window).into_iter().flat_map(of_run)
 }
 
-/// A time of the session, as exact as the step needs: `1:30`, `20m`, `1h20`, `2d 4h`.
+/// From when to when each run in the window has numbers; the one that goes on up to the edge. Without a run it is the session.
+fn stretches(state: &State, window: &Window) -> Vec<(Moment, Moment)> {
+    let of_run = |run: &Run| (run.started, run.ended.map_or(window.to, |(at, _)| at));
+    let runs = state.runs.iter().map(of_run);
+    let seen: Vec<(Moment, Moment)> = runs
+        .filter(|(begin, end)| *begin < window.to && *end >= window.from)
+        .collect();
+    match state.runs.is_empty() {
+        true => vec![(Moment::ZERO, window.to)],
+        false => seen,
+    }
+}
+
+/// Seconds between two numbers.
+fn step_of(window: &Window) -> u64 {
+    let span = window.span().as_secs().max(1);
+    let most = (u64::from(window.columns) / COLUMNS_PER_TICK).max(1);
+    TIME_STEPS
+        .into_iter()
+        .find(|step| span / step <= most)
+        .unwrap_or(TIME_STEPS[TIME_STEPS.len() - 1])
+}
+
+/// A time of a run, as exact as the step needs: `1:30`, `20m`, `1h20`, `2d 4h`.
 fn time_label(since_start: Duration, step: u64) -> String {
     let total = since_start.as_secs();
     let (days, hours, minutes) = (total / 86_400, total / 3_600 % 24, total / 60 % 60);
@@ -379,6 +402,7 @@ pub(super) fn draw_epoch_ticks(axis: &mut Canvas, shown: &[EpochTick], window: &
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::Exit;
     use crate::ui::theme::Theme;
     use ratatui::buffer::Buffer;
     use ratatui::layout::Rect;
@@ -429,14 +453,14 @@ mod tests {
         assert_eq!(scale.row(Bytes::ZERO), 9);
     }
 
-    fn time_labels(from: u64, to: u64, columns: u16) -> String {
+    fn time_labels(state: &State, from: u64, to: u64, columns: u16) -> String {
         let window = Window {
             from: Moment(from * 1_000_000),
             to: Moment(to * 1_000_000),
             columns,
         };
-        ticks(&window)
-            .map(|(at, step)| time_label(at.since(Moment::ZERO), step))
+        ticks(state, &window)
+            .map(|(_, since_start, step)| time_label(since_start, step))
             .collect::<Vec<_>>()
             .join(" ")
     }
@@ -452,7 +476,29 @@ mod tests {
             (0, 7 * 86_400, 100, "0 1d 2d 3d 4d 5d 6d"),
             (0, 10, 5, "0:00"),
         ] {
-            assert_eq!(time_labels(from, to, columns), expected, "{from}..{to}");
+            let nothing = State::default();
+            let labels = time_labels(&nothing, from, to, columns);
+            assert_eq!(labels, expected, "{from}..{to}");
+        }
+    }
+
+    #[test]
+    fn the_time_of_each_run_begins_with_it_and_a_wait_has_none() {
+        let run = |started: u64, ended: Option<u64>| Run {
+            started: Moment(started * SECOND),
+            ended: ended.map(|at| (Moment(at * SECOND), Exit::Code(1))),
+            ..Run::default()
+        };
+        let mut state = State::default();
+        state.runs = vec![run(2, Some(14)), run(47, None)];
+        assert_eq!(
+            time_labels(&state, 0, 80, 96),
+            "0:00 0:10 0:00 0:10 0:20 0:30"
+        );
+        assert_eq!(time_labels(&state, 60, 80, 36), "0:20 0:30");
+        assert_eq!(time_labels(&state, 20, 40, 36), "", "nothing ran");
+        for (at, expected) in [(1, 0), (10, 8), (50, 3)] {
+            assert_eq!(state.since_start(Moment(at * SECOND)).as_secs(), expected);
         }
     }
 
@@ -471,7 +517,7 @@ mod tests {
                 area,
                 theme: &Theme::full(),
             };
-            draw_time(&mut canvas, &window);
+            draw_time(&mut canvas, &State::default(), &window);
             let scale = Scale::with_top(crate::units::Bytes::gib(24), 3);
             draw_bytes(
                 &mut canvas.at(Rect::new(0, 0, width.min(5), 3)),

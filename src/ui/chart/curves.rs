@@ -59,6 +59,13 @@ impl Curve {
                 bucket.max = bucket.max.min(above.max).max(bucket.min);
             }
         }
+        // The peak of the last seconds may be of a moment before the cache was given back.
+        let below = |own: Option<Bytes>, above: Option<Bytes>| match (own, above) {
+            (Some(own), Some(above)) => Some(own.min(above)),
+            (own, _) => own,
+        };
+        self.latest = below(self.latest, reserved.latest);
+        self.at = below(self.at, reserved.at);
     }
 
     /// Whether the curve is drawn as a band: a column of it has a least and a most that differ.
@@ -318,6 +325,25 @@ mod tests {
     };
     use crate::state::tests::staged::{StagedSession, gib, step};
     use crate::units::{Pid, RunNumber};
+
+    #[test]
+    fn the_label_of_what_is_allocated_is_never_above_that_of_what_is_reserved() {
+        let mut scene = StagedSession::training();
+        scene.sampled(10.0, 15.0, 16.0);
+        // The cache was given back, and the peak of the last seconds is of before.
+        scene.sampled(11.0, 9.0, 13.0);
+        let state = &scene.state;
+        let window = Window {
+            from: Moment::ZERO,
+            to: state.now,
+            columns: 20,
+        };
+        let [_, reserved, mut allocated] = curves(state, &state.devices[0], &window, state.now);
+        assert!(allocated.latest > reserved.latest, "{:?}", allocated.latest);
+        allocated.stay_below(&reserved);
+        assert_eq!(allocated.latest, reserved.latest);
+        assert_eq!(allocated.at, reserved.at);
+    }
 
     #[test]
     fn looks_at_parts_of_steps_become_a_band() {

@@ -28,7 +28,7 @@ const SPANS: [u64; 18] = [
 ];
 
 /// In microseconds.
-const SECOND: u64 = 1_000_000;
+pub(super) const SECOND: u64 = 1_000_000;
 
 pub(super) const MIN: u64 = 60;
 pub(super) const HOUR: u64 = 60 * MIN;

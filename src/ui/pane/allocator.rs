@@ -1,8 +1,8 @@
 //! PyTorch's caching allocator: its two pools, what is wasted in them, its retries and settings.
 //! Unknown figures are shown as unknown, not as zero.
 
-use crate::event::Pool;
-use crate::state::{RankState, State};
+use crate::event::{Pool, Sample};
+use crate::state::{RankState, RunOutcome, State};
 use crate::ui::canvas::Canvas;
 use crate::ui::canvas::Pen;
 use crate::ui::pane::ListScroll;
@@ -15,7 +15,7 @@ use crate::ui::words::{rank_name, rank_on};
 use crate::units::Bytes;
 
 pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
-    subtitle: |view, state| Some((shown_rank(view, state)?, Tone::Dim)),
+    subtitle: |view, state| Some((moment_words(view, state)?, Tone::Dim)),
     own_rows: |_, _, rest| match rest > HEIGHT + BELOW {
         true => HEIGHT + 1,
         false => 0,
@@ -67,9 +67,19 @@ impl PoolColumn {
     }
 }
 
-/// Whose allocator is shown, if there are several.
-fn shown_rank(view: &View, state: &State) -> Option<String> {
-    rank_name(state.run()?, rank_on(state, view.device(state)?)?)
+/// Whose allocator is shown, if there are several, and of when its figures are: those beside the chart are of a peak.
+fn moment_words(view: &View, state: &State) -> Option<String> {
+    let run = state.run()?;
+    let rank = rank_on(state, view.device(state)?)?;
+    let when = match (run.ended, at_oom(state, rank)) {
+        (_, Some(_)) => "when memory ran out",
+        (Some(_), None) => "last seen",
+        (None, None) => "now",
+    };
+    Some(match rank_name(run, rank) {
+        Some(name) => format!("{name}, {when}"),
+        None => when.to_string(),
+    })
 }
 
 /// Name, tone, explanation, and the figure of a pool.
@@ -106,8 +116,7 @@ const ROWS: [PoolRow; 3] = [
 fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
     let state = scene.state;
     let rank = view.device(state).and_then(|device| rank_on(state, device));
-    let Some((rank, (_, sample))) = rank.and_then(|rank| Some((rank, rank.sample.as_ref()?)))
-    else {
+    let Some((rank, sample)) = rank.and_then(|rank| Some((rank, sample_of(state, rank)?))) else {
         canvas
             .pen(0)
             .skip(1)
@@ -166,8 +175,23 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
     for (row, (name, text, tone)) in (first..).zip(facts.into_iter().flatten()) {
         named(&mut canvas.at(beside), row, name, Tone::Text)
             .skip(1)
-            .rest(&glyphs.spelled(&text), tone);
+            .clauses(&glyphs.spelled(&text), tone);
     }
+}
+
+/// The latest sample; of a process that ran out of memory the one at that moment, as beside the chart.
+fn sample_of<'a>(state: &'a State, rank: &'a RankState) -> Option<&'a Sample> {
+    at_oom(state, rank).or_else(|| Some(&rank.sample.as_ref()?.1))
+}
+
+/// The sample with which memory ran out in this process, if that ended the run.
+fn at_oom<'a>(state: &'a State, rank: &RankState) -> Option<&'a Sample> {
+    let run = state.run()?;
+    let oom = run
+        .oom()
+        .filter(|_| run.outcome() == RunOutcome::OutOfMemory)?;
+    let record = oom.record.as_ref()?;
+    (record.pid == rank.hello.pid).then_some(&record.sample)
 }
 
 fn named<'c>(canvas: &'c mut Canvas, row: u16, name: &str, tone: Tone) -> Pen<'c> {

@@ -4,6 +4,7 @@ use crate::anatomy::Category;
 use crate::calibration::NON_TORCH_USUAL;
 use crate::state::{Breakdown, DeviceState, RankState, RunOutcome, State};
 use crate::ui::canvas::{Canvas, Pen, columns};
+use crate::ui::headroom;
 use crate::ui::pane::ListScroll;
 use crate::ui::pane::spec::PaneSpec;
 use crate::ui::scene::Scene;
@@ -73,16 +74,19 @@ impl BreakdownPart {
 }
 
 /// The parts in order: PyTorch's from the longest lived to the shortest, then others', then free.
+/// What `grows` from step to step is no activation, and how much of the rest it is, is not known.
 #[rustfmt::skip]
-fn parts(of: &Breakdown, capacity: Option<Bytes>) -> Vec<BreakdownPart> {
+fn parts(of: &Breakdown, capacity: Option<Bytes>, grows: bool) -> Vec<BreakdownPart> {
     type Fill = fn(&Glyphs) -> &'static str;
     const FULL: Fill = |glyphs| glyphs.full;
     const SHADE: Fill = |glyphs| glyphs.shade;
     const DENSE: Fill = |glyphs| glyphs.dense_shade;
     // Before an optimizer was seen, everything allocated is in the rest.
-    let (rest, rest_short) = match of.parameters {
-        Some(_) => ("activations + other", &["activations", "act"][..]),
-        None => ("allocated", &["allocated", "alloc"][..]),
+    const FOR_BACKWARD: &str = "kept for the backward pass, grow with the batch";
+    let (rest, rest_short, rest_says) = match (of.parameters, grows) {
+        (Some(_), false) => ("activations + other", &["activations", "act"][..], FOR_BACKWARD),
+        (Some(_), true) => ("activations + leak", &["act + leak", "leak"][..], "what grows from step to step is in it: w"),
+        (None, _) => ("allocated", &["allocated", "alloc"][..], FOR_BACKWARD),
     };
     let (own, own_short, says) = match of.is_sharded {
         true => ("parameter shards", &["shards"][..], "this rank's part of the parameters"),
@@ -93,7 +97,7 @@ fn parts(of: &Breakdown, capacity: Option<Bytes>) -> Vec<BreakdownPart> {
         ("gradients", &["grads"], Tone::Gradients, FULL, "G", "kept until zero_grad()", of.gradients),
         ("optimizer state", &["optim", "opt"], Tone::OptimizerState, FULL, "O", "the optimizer's own tensors, such as Adam's moments", of.optimizer_state),
         (GATHERED, &["gathered"], Tone::Parameters, DENSE, "W", "layers that are whole for the moment; the most of the last seconds", of.gathered),
-        (rest, rest_short, Tone::Activations, FULL, "A", "kept for the backward pass, grow with the batch", of.activations_and_other),
+        (rest, rest_short, Tone::Activations, FULL, "A", rest_says, of.activations_and_other),
         ("cached", &["cached"], Tone::Cached, SHADE, "c", "reserved by PyTorch but unallocated", of.cached),
         ("non-PyTorch", &["non-torch"], Tone::NonPytorch, DENSE, "n", "CUDA context, cuDNN, cuBLAS, NCCL, other libraries", of.non_pytorch),
         ("other processes", &["others"], Tone::OtherProcesses, FULL, "o", "none", of.other_processes),
@@ -206,6 +210,29 @@ fn by_readings(state: &State, device: &DeviceState) -> (Breakdown, BreakdownMome
     (breakdown, BreakdownMoment::RecentPeak)
 }
 
+/// What the list of devices has of one: the same figures.
+pub(super) struct DeviceFigures {
+    pub allocated: Option<Bytes>,
+    pub reserved: Option<Bytes>,
+    pub free: Option<Bytes>,
+}
+
+pub(super) fn device_figures(state: &State, device: &DeviceState) -> DeviceFigures {
+    let (of, _) = by_readings(state, device);
+    let named = [of.parameters, of.gradients, of.optimizer_state, of.gathered];
+    let named: Bytes = named.into_iter().flatten().sum();
+    let allocated = of.activations_and_other.map(|rest| named + rest);
+    let free = parts(&of, device.capacity, false).into_iter();
+    let mut free = free.filter(|part| part.tone == Tone::Free);
+    DeviceFigures {
+        allocated,
+        reserved: allocated
+            .zip(of.cached)
+            .map(|(allocated, cached)| allocated + cached),
+        free: free.next().and_then(|part| part.bytes),
+    }
+}
+
 /// The breakdown at the OOM that ended the run on this device.
 fn at_oom(state: &State, device: &DeviceState) -> Option<Breakdown> {
     let run = state.run()?;
@@ -263,7 +290,7 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
     }
     let (breakdown, _) = shown(view, state, device);
     let figures = Figures::new(device.capacity);
-    let parts = parts(&breakdown, device.capacity);
+    let parts = parts(&breakdown, device.capacity, headroom::grows(state, device));
     let whole = device
         .capacity
         .unwrap_or_else(|| parts.iter().filter_map(|part| part.bytes).sum());
@@ -285,7 +312,7 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
             continue;
         }
         if area.width >= ROOM_FOR_WORDS {
-            pen.rest(&words(part, state, device), Tone::Dim);
+            pen.clauses(&words(part, state, device), Tone::Dim);
         } else if pen.room() > ROOM_FOR_BAR {
             let room = pen.room() - 1;
             draw_share(&mut pen, theme, part, whole, room);
@@ -301,6 +328,15 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
             .text("capacity", Tone::Dim)
             .to(NAME)
             .text(&capacity, Tone::Dim);
+        // Below the chart there is no title to say of when it is.
+        if area.width >= ROOM_FOR_WORDS {
+            let (words, tone) = moment_words(view, state);
+            canvas
+                .at(area)
+                .pen(row)
+                .skip(NAME + FIGURE + SHARE + 1)
+                .rest(&words, tone);
+        }
     }
 }
 
@@ -384,7 +420,8 @@ pub(in crate::ui) fn draw_bar(canvas: &mut Canvas, view: &View, state: &State) {
     let Some(device) = view.device(state) else {
         return;
     };
-    let parts = parts(&shown(view, state, device).0, device.capacity);
+    let grows = headroom::grows(state, device);
+    let parts = parts(&shown(view, state, device).0, device.capacity, grows);
     let known: Bytes = parts.iter().filter_map(|part| part.bytes).sum();
     let whole = device.capacity.unwrap_or(known).max(known);
     let figures = Figures::new(device.capacity);

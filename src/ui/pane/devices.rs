@@ -1,7 +1,7 @@
 //! Devices and ranks, one row each, with what NVML and the probe say of them. A rank far above the
 //! others is marked, since it is the one that runs out of memory.
 
-use super::rank_map;
+use super::{breakdown, rank_map};
 use crate::state::{DeviceState, RankState, State};
 use crate::ui::canvas::Canvas;
 use crate::ui::canvas::Pen;
@@ -41,6 +41,9 @@ struct DeviceRow<'a> {
     number: usize,
     device: &'a DeviceState,
     rank: Option<&'a RankState>,
+    /// Whether it is the device's first row, and its only one.
+    is_first: bool,
+    is_alone: bool,
 }
 
 fn rows(state: &State) -> impl Iterator<Item = DeviceRow<'_>> {
@@ -49,20 +52,24 @@ fn rows(state: &State) -> impl Iterator<Item = DeviceRow<'_>> {
         .iter()
         .enumerate()
         .flat_map(|(number, device)| {
-            let mut ranks = state
-                .run()
-                .into_iter()
-                .flat_map(move |run| ranks_on(run, device))
-                .peekable();
-            let bare = ranks.peek().is_none().then_some(DeviceRow {
+            let ranks = || {
+                let run = state.run().into_iter();
+                run.flat_map(move |run| ranks_on(run, device))
+            };
+            let count = ranks().take(2).count();
+            let bare = (count == 0).then_some(DeviceRow {
                 number,
                 device,
                 rank: None,
+                is_first: true,
+                is_alone: true,
             });
-            let with_ranks = ranks.map(move |rank| DeviceRow {
+            let with_ranks = ranks().enumerate().map(move |(place, rank)| DeviceRow {
                 number,
                 device,
                 rank: Some(rank),
+                is_first: place == 0,
+                is_alone: count == 1,
             });
             bare.into_iter().chain(with_ranks)
         })
@@ -123,7 +130,7 @@ impl DeviceTable<'_> {
         let figures = Figures::new(row.device.capacity);
         let gone = row.rank.is_some_and(|rank| rank.disconnected.is_some());
         let text = if gone { Tone::Dim } else { Tone::Text };
-        let selected = row.number == self.view.device;
+        let selected = row.number == self.view.device && row.is_first;
         let mark = if selected { theme.glyphs.pointer } else { " " };
         let name = row.rank.and_then(|rank| rank.hello.rank);
         let name = name.map_or("-".to_string(), |rank| rank.to_string());
@@ -132,13 +139,23 @@ impl DeviceTable<'_> {
         let sample = row.rank.and_then(|rank| rank.sample.as_ref());
         let peak = row.rank.map(|rank| rank.allocated_peak);
         let current = row.rank.and_then(|rank| rank.current_peak(self.state));
+        // As beside the chart: after a run what was held in its last seconds, or when memory ran out.
+        let of_device = breakdown::device_figures(self.state, row.device);
+        let is_over = self.state.run().is_some_and(|run| run.ended.is_some());
+        let last = sample.map(|(_, sample)| sample.allocated);
+        let reserved = sample.map(|(_, sample)| sample.reserved);
+        let (allocated, reserved) = match (is_over, row.is_alone) {
+            (true, true) => (of_device.allocated, of_device.reserved),
+            (true, false) => (current.or(last), reserved),
+            (false, _) => (current, reserved),
+        };
         let odd = peak
             .zip(self.median)
             .is_some_and(|(peak, median)| peak > median.scale(ODD));
         let peak_tone = if odd { Tone::Warning } else { Tone::Text };
         for (bytes, width, tone) in [
-            (current, 7, Tone::Allocated),
-            (sample.map(|(_, s)| s.reserved), 9, Tone::Reserved),
+            (allocated, 7, Tone::Allocated),
+            (reserved, 9, Tone::Reserved),
             (peak, 6, peak_tone),
         ] {
             pen.text(&format!("{:>width$}", figures.column(bytes)), tone);
@@ -150,8 +167,7 @@ impl DeviceTable<'_> {
             let used = figures.column(reading.and_then(|r| r.used));
             pen.text(&format!("{used:>6} "), text);
         }
-        let free = row.device.headroom(self.state).map(|room| room.bytes);
-        pen.text(&figures.column(free), text);
+        pen.text(&figures.column(of_device.free), text);
         let number = |value: Option<u32>| value.map_or("-".to_string(), |value| value.to_string());
         let utilization = number(reading.and_then(|r| r.utilization));
         let degrees = number(reading.and_then(|r| r.temperature));

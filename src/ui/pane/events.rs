@@ -192,7 +192,7 @@ fn draw(canvas: &mut Canvas, _: &View, scene: &Scene, list: ListScroll) {
     let in_view = entries.iter().skip(first).take(shown);
     let in_view: Vec<(String, String, Tone)> = in_view
         .map(|(at, entry)| {
-            let time = clock_face(at.since(Moment::ZERO));
+            let time = clock_face(scene.state.since_start(*at));
             let (words, tone) = entry.words(scene.state);
             (time, glyphs.spelled(&words), tone)
         })

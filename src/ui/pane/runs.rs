@@ -147,7 +147,11 @@ fn draw_figures(pen: &mut Pen, view: &View, state: &State, run: &Run, shape: Run
     let time = age(ended.since(run.started));
     pen.text(&format!(" {time:>8}"), text);
     if shape != RunsShape::Brief {
-        let rate = steps_per_second(run).map_or(String::new(), rate);
+        // Of the run that goes on it is the one in the header.
+        let printed = view.output.printed_pace().filter(|_| run.ended.is_none());
+        let printed = printed.map(|pace| pace.replace(" it/s", "/s"));
+        let ours = || steps_per_second(run).map(rate);
+        let rate = printed.or_else(ours).unwrap_or_default();
         pen.text(&format!(" {:>8} {rate:>7}", count(run.steps())), text);
     }
 }

@@ -11,7 +11,7 @@ use crate::ui::theme::Tone;
 use crate::ui::view::View;
 
 pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
-    subtitle: |view, _| moment_words(view),
+    subtitle: moment_words,
     // Where the column beside the chart would stay empty below the events.
     own_rows: |state, _, rest| match is_traced(state) {
         true => rest.saturating_sub(FOR_EVENTS).min(LINES),
@@ -37,8 +37,13 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
 }
 
 /// Which step, and how much.
-fn moment_words(view: &View) -> Option<(String, Tone)> {
+fn moment_words(view: &View, state: &State) -> Option<(String, Tone)> {
     let read = view.peak.as_ref()?.read()?;
+    let run = state.run_numbered(read.key.run);
+    let rank = run.and_then(|run| run.rank_with(read.key.pid));
+    if let Some((words, tone)) = rank.and_then(|rank| step::higher_peak(read, rank)) {
+        return Some((format!("step {}: {words}", read.key.step), tone));
+    }
     let bytes = read.anatomy.allocated[read.peak];
     let phase = read.anatomy.in_phase(read.peak);
     Some((

@@ -78,7 +78,7 @@ fn asked_for(canvas: &mut Canvas, record: &OomRecord) {
     let asked = format!("{} more", record.requested);
     let mut pen = canvas.pen(1);
     pen.skip(1)
-        .text("asked for  ", Tone::Dim)
+        .text("requested  ", Tone::Dim)
         .text(&asked, Tone::Strong)
         .rest(&format!(" ({} free on the GPU)", record.free), Tone::Dim);
     if !stack.is_empty() {
@@ -94,7 +94,7 @@ fn unknown(lines: &[MemoryHolder], allocated: Bytes) -> Option<MemoryHolder> {
     let known = lines.iter().map(|line| line.bytes).sum();
     let rest = allocated - known;
     (rest > allocated.scale(0.001)).then(|| MemoryHolder {
-        place: String::from("no line is known of it"),
+        place: String::from("line not known"),
         inside: None,
         says: None,
         category: None::<Category>,
