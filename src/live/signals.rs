@@ -177,6 +177,7 @@ impl Signals {
 /// How long who stops a unit takes for all of its processes. The keeper knows by then whether it is one of them, and that the
 /// training so has the signal already.
 const TO_EACH_PROCESS: Duration = Duration::from_millis(100);
+
 /// While it is held, no handler hears that the terminal has another size; who draws looks at the size instead. crossterm, which
 /// reads the keys, would lose the first key after that signal: where both are there at once it takes the signal, and is not
 /// told of the key again.
