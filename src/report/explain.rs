@@ -194,7 +194,7 @@ pub fn text(explanation: &Explanation) -> String {
             None => {
                 let growth = explanation.growth.as_ref();
                 let growth = growth.map_or(String::new(), |growth| format!("But {growth}.\n"));
-                format!("No OOM in the recording {source}.\n{growth}")
+                format!("No OOM in {source}.\n{growth}")
             }
         };
     };

@@ -49,7 +49,9 @@ pub(super) fn not_now(mode: InputMode, key: &KeyEvent) -> Option<String> {
             | Action::ToEnd
             | Action::Time(Move::Back | Move::Forward | Move::CursorForward | Move::Reset)
     );
-    (!moves).then(|| format!("{name} has nothing to do now: {}", binding.help))
+    // What stands in parentheses is of how it does that.
+    let what = binding.help.split(" (").next().unwrap_or(binding.help);
+    (!moves).then(|| format!("{name} has nothing to do now: {what}"))
 }
 
 #[cfg(test)]
@@ -87,6 +89,10 @@ mod tests {
         assert_eq!(
             said('c').expect("words"),
             "c has nothing to do now: overlay an earlier run"
+        );
+        assert_eq!(
+            said('K').expect("words"),
+            "K has nothing to do now: stop the training"
         );
         assert_eq!(said('j'), None, "the end of a list is seen");
     }

@@ -156,7 +156,7 @@ fn nothing_found_is_said() {
     for (length, said) in [
         (Some(0), "train.log is empty"),
         (Some(9_000), "No OOM found in train.log (8.8 KiB)"),
-        (None, "No OOM in the recording train.log"),
+        (None, "No OOM in train.log."),
     ] {
         let text = text(&nothing(length));
         assert!(text.starts_with(said), "{text}");
