@@ -30,6 +30,8 @@ class Manager:
 MANAGER = Manager()
 LOSSES, FEATURES, DEEP = [], {}, {"of": [{"losses": []}]}
 COUNT = 0
+# A tensor of the program's, in the globals of which a rehearsal has copies.
+LATEST = None
 RECENT, NORMS = collections.deque(maxlen=4), collections.defaultdict(list)
 
 

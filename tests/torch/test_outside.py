@@ -3,10 +3,13 @@ losses and features, and the program's own objects stay as the out-of-memory lef
 
 Needs torch; a CPU is enough. By hand: python3 -m unittest discover -s tests/torch
 """
+import gc
 import unittest
+import weakref
 
 import outside_of
 import rehearse
+import torch
 from test_rounds import BATCH, SMALLER, WIRE, line_of, peak_of_a_step, predicted
 
 SHARES = (0.6, 0.9)
@@ -38,6 +41,27 @@ class Outside(unittest.TestCase):
                     self.assertEqual(line.get("changes_outside", False), training.__name__ != "by_its_own_forward")
                     for batch, peak in real.items():
                         self.assertLess(abs(predicted(line, batch) / peak - 1), 0.02, (batch, peak))
+
+    def test_what_the_program_lets_go_of_afterwards_is_gone(self):
+        gone = []
+        ran_out = WIRE.every.ran_out
+
+        def watched(*args, **kwargs):
+            latest = weakref.ref(outside_of.LATEST)
+            ran_out(*args, **kwargs)
+            outside_of.LATEST = None
+            gone.append(latest() is None)
+
+        WIRE.every.ran_out = watched
+        gc.disable()
+        self.addCleanup(gc.enable)
+        for training in outside_of.OUTSIDE:
+            del gone[:]
+            # The card has no room for it when memory has run out.
+            outside_of.LATEST = torch.zeros(4)
+            line_of(training, 0.8 * peak_of_a_step(training, BATCH))
+            with self.subTest(training.__name__):
+                self.assertTrue(gone and all(gone))
 
     def test_the_programs_own_is_as_it_was(self):
         for training in outside_of.OUTSIDE:

@@ -162,6 +162,19 @@ class Views:
         self.namespaces: dict[int, dict[str, Any]] = {}
         self.functions: dict[int, tuple[FunctionType, FunctionType]] = {}
         self.methods: dict[type, list[tuple[str, Any]]] = {}
+        # The copied objects that have methods of their own.
+        self.owners: list[tuple[Any, list[str]]] = []
+
+    def forget(self) -> None:
+        """The program's variables are in these globals, and functions in them refer to them: left to the collector,
+        they would keep tensors on the GPU."""
+        for owner, names in self.owners:
+            for name in names:
+                owner.__dict__.pop(name, None)
+        for made in self.namespaces.values():
+            made.clear()
+        for kept in (self.owners, self.namespaces, self.functions, self.methods):
+            kept.clear()
 
     def globals_of(self, namespace: dict[str, Any]) -> dict[str, Any]:
         """A module's globals as the rehearsal has them: the module's own where nothing in them leads outside."""
@@ -221,11 +234,13 @@ class Views:
         kind = type(owner)
         if kind not in self.methods:
             self.methods[kind] = list(self.methods_of(kind)) if self.outside.namespaces else []
-        for name, function in self.methods[kind]:
-            if name not in owner.__dict__:
-                is_static = type(function) is staticmethod
-                own = self.function(function.__func__ if is_static else function)
-                owner.__dict__[name] = own if is_static else types.MethodType(own, owner)
+        given = [(name, function) for name, function in self.methods[kind] if name not in owner.__dict__]
+        for name, function in given:
+            is_static = type(function) is staticmethod
+            own = self.function(function.__func__ if is_static else function)
+            owner.__dict__[name] = own if is_static else types.MethodType(own, owner)
+        if given:
+            self.owners.append((owner, [name for name, _ in given]))
 
     def methods_of(self, kind: type) -> Iterator[tuple[str, Any]]:
         known: set[str] = set()

@@ -416,6 +416,9 @@ class Work:
             if deadline.has_come() or not self.is_worth_another(one, error):
                 raise
             return self.tried(variant, batch, at, deadline)
+        finally:
+            if one.copier is not None and one.copier.views is not None:
+                one.copier.views.forget()
         if one.values.asked and not self.shares:
             # Once more, by how many share.
             self.shares = one.values.parts()
