@@ -60,7 +60,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
         (None, None) => format!("{what}.").into(),
     };
     let fell_back = is_torchs.then_some(
-        "torch's attention makes it if no fused kernel takes its inputs: fp32, a mask of its own, heads of an odd size.",
+        "PyTorch's attention makes it if no fused kernel takes its inputs: fp32, a mask of its own, heads of an odd size.",
     );
     Some(
         case.finding(Cause::AttentionScores, certainty, headline)
