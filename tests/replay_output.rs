@@ -103,13 +103,18 @@ fn the_first_key_after_a_resize_is_heard() {
     let directory = stored(true, true);
     let mut terminal = replay_at(directory.path(), "end");
     terminal.wait_for("finished", PATIENCE);
+    // Signals are listened to from the first key on.
+    terminal.press("?");
+    terminal.wait_for("─ keys ─", PATIENCE);
+    terminal.press("\x1b");
+    terminal.wait_for(|screen: &str| !screen.contains("─ keys ─"), PATIENCE);
     terminal.resize(36, 120);
     terminal.wait_for(
         |screen: &str| screen.lines().any(|line| line.chars().count() > 100),
         PATIENCE,
     );
     terminal.press("?");
-    terminal.wait_for("this help", PATIENCE);
+    terminal.wait_for("─ keys ─", PATIENCE);
 }
 
 #[test]
