@@ -71,6 +71,7 @@ class Body(Scene):
         self.is_in_loop = self.evaluates_next = self.is_module = False
         self.carried: dict[str, Any] = {}
         self.bound_in_loop: set[str] = set()
+        self.containers: dict[str, int] = {}
         self.rest: list[Any] = []
         self.further: list[Any] = []
         self.keeps_graph = self.ends = False
@@ -78,7 +79,7 @@ class Body(Scene):
         self.inside, self.after = self.cut(callers.body_of(function.__code__)), []
         if self.result is None:
             raise NotFound("no backward and no return is in it")
-        self.slice()
+        self.slice(lambda _: False)
         self.globals: dict[str, Any] = function.__globals__
         there = called.values(torch)
         names = self.wanted | self.extra
