@@ -489,8 +489,10 @@ mod tests {
             ended: ended.map(|at| (Moment(at * SECOND), Exit::Code(1))),
             ..Run::default()
         };
-        let mut state = State::default();
-        state.runs = vec![run(2, Some(14)), run(47, None)];
+        let state = State {
+            runs: vec![run(2, Some(14)), run(47, None)],
+            ..State::default()
+        };
         assert_eq!(
             time_labels(&state, 0, 80, 96),
             "0:00 0:10 0:00 0:10 0:20 0:30"
