@@ -13,6 +13,7 @@ use crate::live::display::screen::Due;
 use crate::live::message::SessionEffect;
 use crate::remedy::{self, EditedNeed, Remedy, RemedyInputs};
 use crate::state::RunOutcome;
+use crate::units::Bytes;
 
 impl Session {
     pub(crate) fn diagnose(&mut self) {
@@ -175,6 +176,7 @@ impl Session {
 
     /// Gives at most one hint while all is well. Looks after the first step, then now and then.
     pub(crate) fn hint(&mut self, step: u64) {
+        self.hints.outgrown_by(self.peak());
         if !self.hints.is_due(step) {
             return;
         }
@@ -221,9 +223,15 @@ impl Session {
             ),
         };
         if let Some(hint) = hint.filter(|hint| self.hints.given != Some(*hint)) {
-            self.hints.given = Some(hint);
+            (self.hints.given, self.hints.peak) = (Some(hint), self.peak());
             self.note(Level::Info, hint.to_string());
         }
+    }
+
+    /// The most that the current run has allocated.
+    fn peak(&self) -> Bytes {
+        let peak = self.state.run().and_then(|run| run.peak());
+        peak.unwrap_or(Bytes::ZERO)
     }
 
     pub(super) fn is_well(&self) -> bool {

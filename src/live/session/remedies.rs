@@ -122,6 +122,8 @@ const OTHER_ROOM: f64 = 0.02;
 pub(crate) struct Hints {
     /// The latest one.
     pub given: Option<Hint>,
+    /// The run's peak when it was given.
+    pub peak: Bytes,
     /// What the traced step says, once it was searched.
     pub found: Option<TracedHint>,
     /// The step that was looked at last, of whichever rank came to it first.
@@ -150,6 +152,15 @@ impl Hints {
             self.looked = step;
         }
         is_due
+    }
+
+    /// Takes the latest hint back where the run has needed more since: it was told of smaller steps. The next step is looked
+    /// after.
+    pub(crate) fn outgrown_by(&mut self, peak: Bytes) {
+        if self.given.is_some() && peak > self.peak.scale(1.0 + OTHER_ROOM) {
+            (self.given, self.found, self.searched) = (None, None, None);
+            self.is_wanted = true;
+        }
     }
 
     /// Whether a search would not find the same again; it counts as begun.
@@ -184,6 +195,24 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hint_of_smaller_steps_is_taken_back() {
+        let mut hints = Hints {
+            given: Some(Hint::StateWillNotFit {
+                needs: Bytes::gib(9),
+                room: Bytes::gib(8),
+            }),
+            peak: Bytes::gib(4),
+            ..Hints::default()
+        };
+        assert!(hints.is_due(7));
+        hints.outgrown_by(Bytes::mib(4_150));
+        assert!(hints.given.is_some() && !hints.is_due(8));
+        hints.outgrown_by(Bytes::gib(5));
+        assert_eq!(hints.given, None);
+        assert!(hints.is_due(9), "it is looked for again");
+    }
 
     #[test]
     fn a_step_is_looked_after_though_not_each_is_told_of() {
