@@ -51,11 +51,7 @@ pub(crate) fn source<'a>(
     let is_configured = recognized
         .known
         .is_some_and(|entry| entry.is_configured(&arguments));
-    let reading = TextReading {
-        recognized,
-        text,
-        arguments: &arguments,
-    };
+    let reading = TextReading::new(recognized, text, &arguments);
     let by_words = match by_words {
         Ok(source) if reading.is_overruled(&source) => {
             Err("what the command says of the batch is replaced".into())
@@ -96,7 +92,19 @@ struct TextReading<'r, 'a> {
     arguments: &'r Arguments<'a>,
 }
 
-impl<'a> TextReading<'_, 'a> {
+impl<'r, 'a> TextReading<'r, 'a> {
+    fn new(
+        recognized: &'r Recognized<'a>,
+        text: &'a ProgramText,
+        arguments: &'r Arguments<'a>,
+    ) -> TextReading<'r, 'a> {
+        TextReading {
+            recognized,
+            text,
+            arguments,
+        }
+    }
+
     fn choice(&self) -> TextChoice<'a> {
         let found = self.by_text_alone();
         let files = &self.recognized.launch.files;

@@ -20,11 +20,7 @@ pub(crate) fn possible<'a>(
     let Ok(arguments) = recognized.opened() else {
         return Vec::new();
     };
-    let reading = TextReading {
-        recognized,
-        text,
-        arguments: &arguments,
-    };
+    let reading = TextReading::new(recognized, text, &arguments);
     let TextChoice::Several(rivals) = reading.choice() else {
         return Vec::new();
     };
@@ -55,11 +51,7 @@ pub(crate) fn sure<'a>(
     text: &'a ProgramText,
 ) -> Option<BatchSource<'a>> {
     let arguments = recognized.opened().ok()?;
-    let reading = TextReading {
-        recognized,
-        text,
-        arguments: &arguments,
-    };
+    let reading = TextReading::new(recognized, text, &arguments);
     match reading.choice() {
         TextChoice::One(found, HowSure::Sure) => reading.source(found).ok(),
         TextChoice::One(..) | TextChoice::Several(_) | TextChoice::Nothing(_) => None,

@@ -17,11 +17,7 @@ impl<'c> Recognized<'c> {
             .text
             .zip(self.opened().ok())
             .map(|(text, arguments)| {
-                let reading = TextReading {
-                    recognized: self,
-                    text,
-                    arguments: &arguments,
-                };
+                let reading = TextReading::new(self, text, &arguments);
                 match reading.choice() {
                     TextChoice::One(found, _)
                         if source.is_err() && reading.is_in_a_file(&found) =>

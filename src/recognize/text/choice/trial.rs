@@ -27,11 +27,7 @@ impl<'c> Recognized<'c> {
         let (Some(text), Ok(arguments)) = (self.launch.text, self.opened()) else {
             return Vec::new();
         };
-        let reading = TextReading {
-            recognized: self,
-            text,
-            arguments: &arguments,
-        };
+        let reading = TextReading::new(self, text, &arguments);
         match reading.choice() {
             TextChoice::Several(rivals) => {
                 let knobs = rivals.iter().map(|rival| reading.knob(rival.number));
@@ -46,11 +42,7 @@ impl<'c> Recognized<'c> {
         let (Some(text), Ok(arguments)) = (self.launch.text, self.opened()) else {
             return Vec::new();
         };
-        let reading = TextReading {
-            recognized: self,
-            text,
-            arguments: &arguments,
-        };
+        let reading = TextReading::new(self, text, &arguments);
         let wanted = family::plain(name.trim_end_matches('='));
         let place =
             (name.rsplit_once(':')).and_then(|(file, line)| Some((file, line.parse().ok()?)));
