@@ -42,6 +42,9 @@ HOOKS = (
     "_backward_hooks",
     "_backward_pre_hooks",
 )
+# Lightning's Fabric hangs a hook on what its wrapper returns, which refuses a backward that `fabric.backward` did not
+# begin.
+ASKED_BY_FABRIC = "_register_backward_hook"
 
 
 class CannotCopy(Exception):
@@ -215,6 +218,8 @@ class Copier:
             state[name] = self.hooks(name, value) if name in HOOKS else self.of(self.rehearsed(module, name, value))
         if self.views is not None:
             self.views.give_methods(copy)
+        if is_fabrics(module):
+            state[ASKED_BY_FABRIC] = as_it_is
         if sharded is not None:
             self.shards.attach(copy, sharded)
         return copy
@@ -436,6 +441,15 @@ def as_parameter(torch: Torch, made: Tensor, requires_grad: bool) -> Any:
 def is_tensors(torch: Torch, value: Any) -> bool:
     values = value if type(value) is list else [value]
     return all(isinstance(each, torch.Tensor) for each in values)
+
+
+def is_fabrics(module: Module) -> bool:
+    kind = type(module)
+    return kind.__name__ == "_FabricModule" and kind.__module__.replace("_", ".").startswith("lightning.fabric.")
+
+
+def as_it_is(output: Any) -> Any:
+    return output
 
 
 def is_of_whole_numbers(tensor: Tensor) -> bool:
