@@ -57,6 +57,10 @@ pub struct Rehearsal {
     /// Whether the forward pass asked for values that follow from the program's data, and an answer was assumed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub assumes_values: bool,
+    /// Where sequences are packed: the standard deviation of their lengths in this batch as a share of the mean, 0 where
+    /// their lengths were not known. `None` where nothing is packed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lengths_spread: Option<f64>,
     /// Whether its forward pass changes something that is no part of the model (a list of losses), which a second run would
     /// change again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

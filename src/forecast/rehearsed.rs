@@ -58,6 +58,9 @@ const ASSUMED_VALUES: f64 = 0.7;
 /// many parts of (calls − 1), at most the whole. A choice: of evenly spread sizes the largest of `n`
 /// lies one part below the end on average, and three parts at 19 times of 20.
 pub(crate) const RANGES_BEYOND: f64 = 3.0;
+/// How many standard deviations beyond the rehearsed batch the lengths of a later one are allowed for, in all: two are reached by
+/// one batch in fifty. A choice.
+const DEVIATIONS: f64 = 2.0;
 /// A rehearsal that falls short by more than this is of something else than what failed.
 const MOST_RAISED: f64 = 2.0;
 /// The share of a need to which it is searched for.
@@ -322,17 +325,27 @@ impl Rehearsed {
     /// Where inputs differ in size: the target as if its inputs were as much larger than the largest
     /// seen as later ones may be. What grows with the batch grows with them at least as fast.
     fn with_larger_inputs(&self, target: &Target) -> Option<Target> {
-        let beyond = self.input_sizes()?.beyond(RANGES_BEYOND);
-        Some(Target {
+        let inputs = self.input_sizes();
+        let beyond = inputs.map(|sizes| sizes.beyond(RANGES_BEYOND));
+        let beyond = beyond.unwrap_or(0.0).max(self.longer_sequences(target));
+        (inputs.is_some() || beyond > 0.0).then(|| Target {
             batch: (target.batch as f64 * (1.0 + beyond)).ceil() as u64,
             ..*target
         })
+    }
+
+    /// By what share a later batch of packed sequences may be longer in all than the rehearsed one: lengths of samples that are
+    /// drawn at random differ by less, the more of them there are.
+    fn longer_sequences(&self, target: &Target) -> f64 {
+        let spread = self.said.lengths_spread.unwrap_or(0.0);
+        DEVIATIONS * spread / (self.samples(target).max(1) as f64).sqrt()
     }
 
     /// The rehearsed step as if no inputs were larger.
     fn of_these_inputs(&self) -> Rehearsed {
         let mut same = self.clone();
         same.said.inputs = None;
+        same.said.lengths_spread = None;
         same
     }
 
@@ -395,9 +408,12 @@ impl Rehearsed {
 
     /// The free block that a small tensor may have taken a piece of, so that the largest tensor of the step needs another:
     /// where something else lies in the cache than what was rehearsed: an evaluation's tensors, convolutions' workspaces, what
-    /// ranks sent each other or had before they divided the parameters.
+    /// ranks sent each other or had before they divided the parameters, packed sequences of other lengths.
     fn may_be_split(&self, target: &Target) -> Bytes {
-        let others = self.evaluated || self.said.convolutions || self.said.ranks > 1;
+        let others = self.evaluated
+            || self.said.convolutions
+            || self.said.ranks > 1
+            || self.said.lengths_spread.is_some();
         let fixed = match target.allocator {
             Allocator::Fixed => others,
             Allocator::Expandable => false,

@@ -652,12 +652,16 @@ class Kinds(unittest.TestCase):
         short = rehearse.said(Packed(), tokens(), lengths, reads_values=True)
         self.assertIsNone(rehearse.why_not(short))
         self.assertNotIn("assumes_values", short)
+        # 7.3 around 12.
+        self.assertEqual(short["lengths_spread"], 0.612)
         # 12 of 24 in the mean: what the layer returns, of the packed, and padded again.
         words = short["variants"][0]["trace"].split()
         self.assertIn("x%d" % (12 * 16 * 4), words)
         self.assertIn("x%d" % (24 * 99 * 4), words)
         whole = rehearse.said(Packed(), tokens(), torch.tensor([24] * 4))
         self.assertLess(rehearse.peak(short, 4), rehearse.peak(whole, 4))
+        self.assertEqual(whole["lengths_spread"], 0)
+        self.assertNotIn("lengths_spread", rehearse.said(Recurrent(), tokens()))
 
     def test_packed_sequences_whose_lengths_are_not_known_count_as_whole_ones(self):
         model = Packed()
@@ -787,6 +791,34 @@ class Kinds(unittest.TestCase):
         compiled = torch.compile(model)
         self.assertIn(type(compiled).__name__, roots.WRAPPERS)
         self.assertIsNone(self.why_not(model, tokens(), tokens()))
+
+    def test_fabrics_wrapper_does_not_ask_who_began_the_backward(self):
+        inner = nn.Linear(8, 8)
+
+        class _FabricModule(nn.Module):
+            """As Lightning's: a hook on its outputs, which refuses a backward that did not come through it."""
+
+            __module__ = "lightning.fabric.wrappers"
+
+            def __init__(self):
+                super().__init__()
+                self._forward_module = inner
+
+            def forward(self, x):
+                output = self._forward_module(x)
+                self._register_backward_hook(output)
+                return output
+
+            def _register_backward_hook(self, output):
+                output.register_hook(refuses)
+
+        def refuses(_):
+            raise RuntimeError("call `fabric.backward(loss)`")
+
+        x = torch.randn(8, 8)
+        self.assertIsNone(self.why_not(_FabricModule(), x))
+        with self.assertRaises(RuntimeError):
+            _FabricModule()(x).sum().backward()
 
     def test_wrappers_are_passed_for_the_module_they_call(self):
         wrapped = torch.nn.DataParallel(Plain())

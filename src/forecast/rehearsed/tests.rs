@@ -87,6 +87,42 @@ fn what_a_variable_holds_is_there_beside_the_next_forward() {
     assert_eq!(by_loops.peak(&target(100)), step.peak(&kept));
 }
 
+/// The next batch of packed sequences has other lengths: those of a hundred differ by a tenth of what those of one do, and what
+/// the cache holds of the batch before fits none of them.
+#[test]
+fn packed_sequences_of_the_next_batch_are_longer_and_leave_pieces() {
+    let fixed = |batch| Target {
+        allocator: Allocator::Fixed,
+        ..target(batch)
+    };
+    let mut said = said();
+    let needs = |said: &Rehearsal| {
+        let step = Rehearsed::new(said, 16).unwrap();
+        step.needs(&fixed(100)).unwrap()
+    };
+    let equal = needs(&said);
+    said.lengths_spread = Some(0.0);
+    let unknown = needs(&said);
+    assert_eq!(unknown.likely, equal.likely);
+    // Its largest tensor finds no place among the pieces.
+    assert!(
+        unknown.high >= equal.likely + Bytes(800 * MIB),
+        "{unknown:?}"
+    );
+    said.lengths_spread = Some(3.0);
+    let longer = needs(&said);
+    let longer_by = Rehearsed::new(&said, 16).unwrap();
+    // Two standard deviations of a hundred samples' mean.
+    said.lengths_spread = None;
+    let same = Rehearsed::new(&said, 16).unwrap();
+    assert!(
+        longer.high >= same.needs(&fixed(160)).unwrap().likely,
+        "{longer:?}"
+    );
+    assert_eq!(same.fits(&fixed(100), equal.high, 0.0), Some(true));
+    assert_eq!(longer_by.fits(&fixed(100), equal.high, 0.0), Some(false));
+}
+
 /// A GAN's discriminator is called behind the generator's backward: its outputs of the step before are there until then.
 #[test]
 fn what_a_variable_holds_ends_where_it_is_bound_again() {

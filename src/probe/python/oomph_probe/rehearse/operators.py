@@ -74,8 +74,8 @@ class Known:
         # What torch.compile has made of the program's functions.
         self.compiled: Any = None
         self.accumulation: Accumulation | None = None
-        # The mean and the longest of packed sequences, by where they were packed (packing.py).
-        self.lengths: dict[Any, tuple[int, int]] = {}
+        # The mean, the longest and the spread of packed sequences' lengths, by where they were packed (packing.py).
+        self.lengths: dict[Any, tuple[int, int, float]] = {}
 
     def accumulation_of(self, torch: Torch) -> Accumulation:
         if self.accumulation is None:

@@ -425,6 +425,8 @@ class Work:
             return self.tried(variant, batch, at, deadline)
         if one.values.assumes:
             self.line["assumes_values"] = True
+        if one.sequences.spread is not None:
+            self.line["lengths_spread"] = round(one.sequences.spread, 3)
         if self.outside is not None and self.outside.is_changed_inside:
             self.line["changes_outside"] = True
         return one, trace
