@@ -17,11 +17,25 @@ const LARGE: f64 = 0.01;
 /// The same, where torch chooses the kernel: a fused one requests far less.
 const LARGE_FOR_FUSED: f64 = 0.05;
 
+/// How many times the largest tensor that the line works on a request must be: a fused kernel asks for the size of its
+/// output, which is that of the queries, and scores are so many times larger from a few hundred tokens on.
+const TIMES_OPERANDS: u64 = 8;
+
 /// The share of the GPU from which one request is told although it would have fit otherwise.
 const MOST_OF_ANY: f64 = 0.1;
 
 /// The share of allocated memory from which those of all layers are.
 const MOST: f64 = 0.25;
+
+fn asks_for_scores(case: &OomContext) -> bool {
+    let operands = case.record().and_then(|record| record.operands);
+    match (case.requested, operands) {
+        (Some(requested), Some(operands)) => {
+            requested.0 >= operands.0.saturating_mul(TIMES_OPERANDS)
+        }
+        _ => false,
+    }
+}
 
 fn examine(case: &OomContext) -> Option<Finding> {
     match case.phase {
@@ -37,10 +51,15 @@ fn examine(case: &OomContext) -> Option<Finding> {
     }
     let written = case.stack.doing(Situation::AttentionScores);
     let written = written.filter(|_| share >= Some(LARGE));
-    let fused = case.stack.doing(Situation::FusedAttention);
-    let fused = fused.filter(|_| share >= Some(LARGE_FOR_FUSED));
+    // What torch's attention asks for beyond the size of what it is given are scores.
+    let made = case.stack.doing(Situation::FusedAttention);
+    let is_made = share >= Some(LARGE) && asks_for_scores(case);
+    let (made, fused) = match is_made {
+        true => (made, None),
+        false => (None, made.filter(|_| share >= Some(LARGE_FOR_FUSED))),
+    };
     let held = case.line_doing(Situation::AttentionScores, MOST);
-    let (call, bytes, certainty) = match (held, written, fused) {
+    let (call, bytes, certainty) = match (held, written.or(made), fused) {
         (Some((call, bytes)), _, _) => (call, Some(bytes), Certainty::Likely),
         (None, Some(call), _) => (call, None, Certainty::Likely),
         // A fused kernel asks for the size of its output, which was there: what is larger than the GPU are scores.
@@ -62,6 +81,12 @@ fn examine(case: &OomContext) -> Option<Finding> {
     let fell_back = is_torchs.then_some(
         "PyTorch's attention makes it if no fused kernel takes its inputs: fp32, a mask of its own, heads of an odd size.",
     );
+    let kernel = (!is_torchs).then(|| {
+        because(
+            "a fused kernel",
+            "F.scaled_dot_product_attention; attn_implementation=\"sdpa\" or \"flash_attention_2\"",
+        )
+    });
     Some(
         case.finding(Cause::AttentionScores, certainty, headline)
             .says("It is batch × heads × length × length, so twice the length needs four times as much; each layer keeps its own.")
@@ -69,14 +94,10 @@ fn examine(case: &OomContext) -> Option<Finding> {
             .says(format!("It is {}.", call.shown()))
             .says_if(case.failed())
             .shows(bytes.map(|bytes| ("scores", bytes)))
-            .advises([
-                because(
-                    "a fused kernel",
-                    "F.scaled_dot_product_attention; attn_implementation=\"sdpa\" or \"flash_attention_2\"",
-                ),
+            .advises(kernel.into_iter().chain([
                 because("what fused kernels take", "bf16 or fp16, is_causal=True instead of a mask, no attention weights asked for"),
                 "shorter sequences, or a smaller batch".into(),
-            ])
+            ]))
             .at(case.stack.own().map(|call| call.source()).as_ref()),
     )
 }

@@ -454,6 +454,10 @@ pub struct OomRecord {
     /// graph. False in a backward pass.
     #[serde(default)]
     pub grad_enabled: Option<bool>,
+    /// The largest tensor on a GPU among the variables of the innermost frame that is not torch's, its lists and tuples
+    /// included. `None` from earlier probes, and in a backward pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operands: Option<Bytes>,
     /// In a forward pass: how much of it was done, as a share of what it keeps for the backward
     /// pass (including the requested allocation), by the modules on the stack. `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -80,6 +80,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "oom/gathering.py",
     "oom/graphs.py",
     "oom/observer.py",
+    "oom/operands.py",
     "oom/optimizer.py",
     "oom/outputs.py",
     "oom/progress.py",

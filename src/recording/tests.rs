@@ -98,6 +98,7 @@ fn oom(seconds: f64) -> Event {
         phase: Default::default(),
         grad_enabled: None,
         progress: None,
+        operands: None,
         before: None,
         gathering: None,
         loading: None,

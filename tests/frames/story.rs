@@ -424,6 +424,7 @@ impl Story {
             step: self.state.run().map_or(0, |run| run.steps()),
             grad_enabled: None,
             progress: None,
+            operands: None,
             before: None,
             gathering: None,
             loading: None,

@@ -6,6 +6,7 @@ import pathlib
 import sys
 import types
 import unittest
+from unittest import mock
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +17,7 @@ import support  # noqa: E402, F401
 from _oomph_probe.common import frames  # noqa: E402
 from _oomph_probe.oom import observer  # noqa: E402
 
-FOUND = []
+FOUND, OPERANDS = [], []
 OWNERS = frames.Owners(torch)
 
 
@@ -28,6 +29,7 @@ def runs_out(*_):
     record = {}
     records.add_stack(record, 0)
     FOUND.append(record["phase"])
+    OPERANDS[:] = [record.get("operands")]
 
 
 STEPS = 10
@@ -55,6 +57,12 @@ def a_step(model, x):
     runs_out()
     loss = F.mse_loss(out, x)
     return loss
+
+
+def by_hand(x, has_history):
+    """A forward pass without a module."""
+    weight = torch.randn(4, 4, requires_grad=has_history)
+    runs_out(x, x @ weight)
 
 
 def evaluate(model, x):
@@ -155,6 +163,20 @@ class Phases(unittest.TestCase):
             self.assertEqual(self.of(in_a_script, frozen, torch.zeros(2, 4)), ["forward"])
             with torch.no_grad():
                 self.assertEqual(self.of(in_a_script, frozen, torch.zeros(2, 4)), ["evaluation"])
+        finally:
+            STEPS = 10
+
+    def test_a_forward_pass_without_a_module_is_one_from_what_autograd_recorded_on(self):
+        global STEPS
+        STEPS = 0
+        try:
+            with mock.patch.object(torch.Tensor, "is_cuda", True, create=True):
+                self.assertEqual(self.of(by_hand, torch.zeros(2, 4), True), ["forward"])
+                self.assertEqual(OPERANDS, [2 * 4 * 4])
+                # A weight that is made, before anything is computed from it.
+                self.assertEqual(self.of(by_hand, torch.zeros(2, 4), False), ["load"])
+                with torch.no_grad():
+                    self.assertEqual(self.of(by_hand, torch.zeros(2, 4), True), ["load"])
         finally:
             STEPS = 10
 

@@ -3,7 +3,7 @@
 use super::leaks::{leaking, leaking_among_pieces, leaking_by_name};
 use crate::diagnosis::*;
 use crate::event::*;
-use crate::oom::{self, OomKind, OomReport};
+use crate::oom::{self, OomKind, OomReport, TracedCall};
 use crate::state::State;
 use crate::state::tests::staged::*;
 use crate::units::{Bytes, Pid, Rank};
@@ -51,6 +51,30 @@ pub(super) fn full_card() -> OomRecord {
         largest_free: Some(Bytes::mib(20)),
         ..record(100, gib(22.2), gib(22.5), gib(1.2), gib(0.2))
     }
+}
+
+/// Of a layer whose line calls torch's attention on tensors of at most `operands`.
+fn asking_in_attention(requested: Bytes, operands: Option<Bytes>) -> StagedSession {
+    let frame = call("/srv/net.py", "forward");
+    let mut scene = failing(OomRecord {
+        stack: vec![frame.clone()],
+        phase: Phase::Forward,
+        operands,
+        ..record(100, gib(22.2), gib(22.5), requested, gib(0.2))
+    });
+    let stack = vec![TracedCall {
+        file: frame.file,
+        line: frame.line,
+        function: frame.function,
+        code: "out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)".into(),
+    }];
+    let text = OomReport {
+        stack,
+        requested: Some(requested),
+        ..OomReport::default()
+    };
+    scene.add(20.1, EventKind::OomText(text));
+    scene
 }
 
 fn fragmented() -> OomRecord {
@@ -575,6 +599,24 @@ pub(super) fn scenes() -> Vec<(&'static str, StagedSession, Cause, Certainty)> {
             }),
             AttentionScores,
             Likely,
+        ),
+        (
+            "a score matrix of torch's own attention",
+            asking_in_attention(Bytes::mib(600), Some(Bytes::mib(40))),
+            AttentionScores,
+            Likely,
+        ),
+        (
+            "an output of torch's own attention",
+            asking_in_attention(Bytes::mib(600), Some(Bytes::mib(600))),
+            Capacity,
+            Certain,
+        ),
+        (
+            "torch's own attention, an earlier probe",
+            asking_in_attention(Bytes::mib(600), None),
+            Capacity,
+            Certain,
         ),
         (
             "a block of another stream",

@@ -113,6 +113,7 @@ fn oom(allocated: u64, reserved: u64, requested: u64, free: u64) -> OomIncident 
             phase: Phase::Forward,
             grad_enabled: None,
             progress: None,
+            operands: None,
             before: None,
             gathering: None,
             loading: None,

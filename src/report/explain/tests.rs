@@ -220,6 +220,7 @@ fn what_held_the_memory_is_named_line_by_line() {
         phase: Phase::Forward,
         grad_enabled: Some(true),
         progress: None,
+        operands: None,
         before: None,
         gathering: None,
         loading: None,

@@ -168,6 +168,7 @@ pub(crate) fn record(
         progress: None,
         before: None,
         gathering: None,
+        operands: None,
         loading: None,
         model: None,
         step: 0,

@@ -155,6 +155,7 @@ oom/ When memory has run out:
     variables      the names by which the program knows its objects
     checkpoint     which checkpoint was being loaded
     gathering      how far an evaluation had come that gathers its outputs
+    operands       what the line that ran out of memory works on
     usage          the line of a function at which something grows
     dump           PyTorch's own snapshot, saved at an OOM or when asked for
     zero           what DeepSpeed's ZeRO holds, and its settings

@@ -138,6 +138,8 @@ class Stack:
         self.look_at_modules(here)
         # Where no module runs; None where no model is to be seen.
         self.has_trained_model: bool | None = None
+        # Whether the innermost line works on what autograd recorded: a forward pass, though no module runs it.
+        self.has_history = False
         self.is_in_functional = self.is_in(here, "nn/functional.py")
         # What calls a model there is a part of the graph, and so is a loss.
         self.is_in_compiled = any(self.is_compilers(frame) for frame in here)

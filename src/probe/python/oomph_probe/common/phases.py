@@ -45,7 +45,8 @@ def phase(stack: Stack, steps_ended: int, grad_enabled: bool, in_step: bool) -> 
         return "load"
     if any(is_checkpoint(line["file"], line["function"], SAVES) for line in stack.lines):
         return "unknown"
-    if not (stack.is_in_module or stack.is_in_functional or stack.is_in_compiled or steps_ended > 0):
+    has_begun = stack.is_in_module or stack.is_in_functional or stack.is_in_compiled or steps_ended > 0
+    if not (has_begun or (stack.has_history and grad_enabled)):
         return "load"
     if not (grad_enabled or stack.hides_gradients):
         return "evaluation"

@@ -11,7 +11,7 @@ import time
 
 from ..common import errors, frames, phases, signals
 from ..live import snapshot
-from . import checkpoint, gathering, optimizer, progress, zero
+from . import checkpoint, gathering, operands, optimizer, progress, zero
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -266,6 +266,11 @@ class Records:
         record["grad_enabled"] = bool(self.torch.is_grad_enabled())
         if not (stack.is_in_module or stack.is_in_backward):
             stack.has_trained_model = phases.has_trained_model(self.torch, frames.own_frames())
+        if not stack.is_in_backward:
+            found = operands.Operands(self.torch, frames.own_frames(), self.owners.torch_home)
+            stack.has_history = found.has_history
+            if found.largest is not None:
+                record["operands"] = found.largest
         record["phase"] = phases.phase(
             stack,
             self.steps.count,
