@@ -1,5 +1,6 @@
 //! Constructed OOMs and their findings: the causes in tables, the sentences as a snapshot.
 
+mod attention;
 mod beside;
 mod climbs;
 mod forecasts;
@@ -24,6 +25,7 @@ fn the_words() {
         .chain(
             scenes()
                 .into_iter()
+                .chain(attention::scenes())
                 .map(|(what, scene, ..)| (format!("probe: {what}"), diagnose(&scene.state))),
         )
         .chain(

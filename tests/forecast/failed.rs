@@ -46,6 +46,7 @@ impl Failed {
             progress,
             before: None,
             gathering: None,
+            operands: None,
             loading: None,
             model: None,
             step: 0,

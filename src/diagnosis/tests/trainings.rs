@@ -1,9 +1,10 @@
 //! Trainings with a probe, and the first finding of each.
 
+use super::attention;
 use super::leaks::{leaking, leaking_among_pieces, leaking_by_name};
 use crate::diagnosis::*;
 use crate::event::*;
-use crate::oom::{self, OomKind, OomReport, TracedCall};
+use crate::oom::{self, OomKind, OomReport};
 use crate::state::State;
 use crate::state::tests::staged::*;
 use crate::units::{Bytes, Pid, Rank};
@@ -28,7 +29,7 @@ fn made_of(parameters: f64, gradients: f64, optimizer_state: f64) -> Option<Box<
     }))
 }
 
-fn call(file: &str, function: &str) -> SourceLine {
+pub(super) fn call(file: &str, function: &str) -> SourceLine {
     SourceLine {
         file: file.into(),
         line: 7,
@@ -51,30 +52,6 @@ pub(super) fn full_card() -> OomRecord {
         largest_free: Some(Bytes::mib(20)),
         ..record(100, gib(22.2), gib(22.5), gib(1.2), gib(0.2))
     }
-}
-
-/// Of a layer whose line calls torch's attention on tensors of at most `operands`.
-fn asking_in_attention(requested: Bytes, operands: Option<Bytes>) -> StagedSession {
-    let frame = call("/srv/net.py", "forward");
-    let mut scene = failing(OomRecord {
-        stack: vec![frame.clone()],
-        phase: Phase::Forward,
-        operands,
-        ..record(100, gib(22.2), gib(22.5), requested, gib(0.2))
-    });
-    let stack = vec![TracedCall {
-        file: frame.file,
-        line: frame.line,
-        function: frame.function,
-        code: "out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)".into(),
-    }];
-    let text = OomReport {
-        stack,
-        requested: Some(requested),
-        ..OomReport::default()
-    };
-    scene.add(20.1, EventKind::OomText(text));
-    scene
 }
 
 fn fragmented() -> OomRecord {
@@ -248,7 +225,10 @@ fn lost() -> StagedSession {
     scene
 }
 
-pub(super) fn scenes() -> Vec<(&'static str, StagedSession, Cause, Certainty)> {
+/// What it is called, the session, and what its first finding must be.
+pub(super) type StagedTraining = (&'static str, StagedSession, Cause, Certainty);
+
+pub(super) fn scenes() -> Vec<StagedTraining> {
     use Cause::*;
     use Certainty::*;
     let mut foreign = StagedSession::training();
@@ -582,43 +562,6 @@ pub(super) fn scenes() -> Vec<(&'static str, StagedSession, Cause, Certainty)> {
             Certain,
         ),
         (
-            "every layer's scores",
-            failing(OomRecord {
-                step: 9,
-                lines: vec![LineUsage {
-                    line: call("/srv/train.py", "train"),
-                    inside: Some(call(
-                        "/v/site-packages/transformers/models/gpt2/modeling_gpt2.py",
-                        "eager_attention_forward",
-                    )),
-                    bytes: gib(9.5),
-                    blocks: 36,
-                    kind: None,
-                }],
-                ..full_card()
-            }),
-            AttentionScores,
-            Likely,
-        ),
-        (
-            "a score matrix of torch's own attention",
-            asking_in_attention(Bytes::mib(600), Some(Bytes::mib(40))),
-            AttentionScores,
-            Likely,
-        ),
-        (
-            "an output of torch's own attention",
-            asking_in_attention(Bytes::mib(600), Some(Bytes::mib(600))),
-            Capacity,
-            Certain,
-        ),
-        (
-            "torch's own attention, an earlier probe",
-            asking_in_attention(Bytes::mib(600), None),
-            Capacity,
-            Certain,
-        ),
-        (
             "a block of another stream",
             failing(OomRecord {
                 phase: Phase::Forward,
@@ -715,7 +658,7 @@ pub(super) fn scenes() -> Vec<(&'static str, StagedSession, Cause, Certainty)> {
 
 #[test]
 fn each_training_has_its_cause() {
-    for (what, scene, cause, certainty) in scenes() {
+    for (what, scene, cause, certainty) in scenes().into_iter().chain(attention::scenes()) {
         let findings = diagnose(&scene.state);
         let first = findings.first().map(|f| (f.cause, f.certainty));
         let said: Vec<_> = findings.iter().map(|f| &f.headline).collect();
