@@ -8,7 +8,7 @@ use crate::diagnosis::{Cause, Certainty, Finding};
 pub(super) const REMEDY: RemedySpec = RemedySpec {
     action: RemedyAction::Act,
     ..RemedySpec::new(
-        'w',
+        'W',
         "wait",
         RemedyEffect::MoreFree,
         NeedFrom::Itself,

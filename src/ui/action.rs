@@ -39,6 +39,8 @@ pub enum Action {
     SaveSnapshot,
     /// Shows what the step that ran out of memory is made of.
     OpenFailedStep,
+    /// Shows what grew until memory ran out, and who keeps it alive.
+    OpenLeak,
     /// Writes the report of the session to a file.
     WriteReport,
     /// Opens the dialog of the latest OOM again.
@@ -92,6 +94,71 @@ pub enum Action {
     /// SIGTERM, a grace period, then SIGKILL.
     Stop,
     Kill,
+}
+
+impl Action {
+    /// Whether it only moves within what is shown: at the end of a list, or of time, it finds nothing to do, and that is seen.
+    pub fn only_moves(self) -> bool {
+        match self {
+            Action::Up
+            | Action::Down
+            | Action::PageUp
+            | Action::PageDown
+            | Action::ToStart
+            | Action::ToEnd
+            | Action::Flame(_) => true,
+            Action::Time(step) => step.only_moves(),
+            Action::Step(step) => step.only_moves(),
+            Action::NextPane
+            | Action::PreviousPane
+            | Action::ShowPane(_)
+            | Action::MaximizePane
+            | Action::MaximizeChart
+            | Action::NextDevice
+            | Action::PreviousDevice
+            | Action::NextStandout
+            | Action::Compare
+            | Action::OtherHeight
+            | Action::OpenStep
+            | Action::SaveSnapshot
+            | Action::OpenFailedStep
+            | Action::OpenLeak
+            | Action::WriteReport
+            | Action::OpenOom
+            | Action::EditCommand
+            | Action::Search
+            | Action::KeepSearch
+            | Action::SearchOlder
+            | Action::SearchNewer
+            | Action::EndSearch
+            | Action::Select
+            | Action::TypeToTraining
+            | Action::Copy
+            | Action::Help
+            | Action::Quit
+            | Action::AskToStop
+            | Action::Interrupt
+            | Action::Suspend
+            | Action::Redraw
+            | Action::Mouse
+            | Action::NextTheme
+            | Action::PlayOrPause
+            | Action::Faster
+            | Action::Slower
+            | Action::Seek(_)
+            | Action::Combine
+            | Action::Relaunch
+            | Action::RelaunchUnchanged
+            | Action::StopAndRelaunch
+            | Action::Details
+            | Action::NextSection
+            | Action::Back
+            | Action::QuitAndStop
+            | Action::QuitAndLeave
+            | Action::Stop
+            | Action::Kill => false,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -171,6 +238,32 @@ pub enum StepMove {
     EditLine,
     /// Shows what grows and who keeps it alive, and looks for that while the training runs.
     WhatLeaks,
+}
+
+impl StepMove {
+    /// Whether it only moves about in the step that is shown.
+    pub fn only_moves(self) -> bool {
+        match self {
+            StepMove::Back
+            | StepMove::Forward
+            | StepMove::EventBack
+            | StepMove::EventForward
+            | StepMove::ToStart
+            | StepMove::ToEnd
+            | StepMove::ToPeak => true,
+            StepMove::PreviousStep
+            | StepMove::NextStep
+            | StepMove::FirstStep
+            | StepMove::LargestStep
+            | StepMove::Newest
+            | StepMove::FailedStep
+            | StepMove::Regroup
+            | StepMove::Reorder
+            | StepMove::OpenRow
+            | StepMove::EditLine
+            | StepMove::WhatLeaks => false,
+        }
+    }
 }
 
 /// A way to look about in the flame graph.

@@ -9,6 +9,7 @@ use super::pane::{rank_map, spec::Scrolling};
 use super::scene::{RecordedOutput, Scene, Subject};
 use super::step::choice;
 use super::view::{Keyboard, View};
+use crate::diagnosis::Cause;
 use crate::remedy::{Availability, RemedyId};
 use crate::ui::step::traced::{Grouping, StepView};
 use ratatui::layout::Rect;
@@ -70,16 +71,23 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
             choice::other(view, scene, StepMove::Newest).is_some()
                 || choice::askable(view, scene).is_some()
         }
-        Action::Step(StepMove::WhatLeaks) => {
-            let is_known = choice::is_traced(view, scene) || choice::askable(view, scene).is_some();
+        Action::Step(StepMove::WhatLeaks) => match &view.step {
+            Some(open) => {
+                let is_shown = match open {
+                    StepView::Read(read) => read.grouping == Grouping::Growth,
+                    StepView::Nothing => true,
+                    StepView::Unreadable(_) | StepView::Failed(_) => false,
+                };
+                let is_told = choice::knows_what_grows(view, scene) && !is_shown;
+                is_told || choice::askable(view, scene).is_some()
+            }
             // Without a step that is looked at it is a key of a training that grows.
-            let grows = || {
-                let device = view.device(scene.state);
-                device.is_some_and(|device| headroom::grows(scene.state, device))
-            };
-            let has_ranks = devices > 1 && rank_map::is_wanted(scene.state);
-            is_known && (view.step.is_some() || (grows() && !has_ranks))
-        }
+            None => {
+                let has_ranks = devices > 1 && rank_map::is_wanted(scene.state);
+                tells_what_leaks(view, scene) && !has_ranks
+            }
+        },
+        Action::OpenLeak => tells_what_leaks(view, scene),
         Action::Step(StepMove::EditLine) => {
             let read = view.step.as_ref().and_then(StepView::read);
             read.is_some_and(|read| choice::line_of(read).is_some())
@@ -135,6 +143,19 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
             matches!(scene.subject, Subject::Recording(_))
         }
     }
+}
+
+/// Whether what is allocated on the device grows between steps, or leaked.
+pub(super) fn has_grown(view: &View, scene: &Scene) -> bool {
+    let device = view.device(scene.state);
+    let grows = device.is_some_and(|device| headroom::grows(scene.state, device));
+    grows || scene.cause() == Some(Cause::Leak)
+}
+
+/// Whether a key shows what that is, or has it looked for.
+fn tells_what_leaks(view: &View, scene: &Scene) -> bool {
+    let is_told = choice::knows_what_grows(view, scene) || choice::askable(view, scene).is_some();
+    is_told && has_grown(view, scene)
 }
 
 /// Whether there is output to look at.

@@ -1,6 +1,6 @@
 //! The dialogs as data: `dialogs` draws them, `update` changes them.
 
-use super::action::{Effect, Scroll};
+use super::action::{Action, Effect, Scroll};
 use super::editor::{Editor, LineEdit};
 use super::keymap::{self, InputMode};
 use super::scene::Scene;
@@ -332,18 +332,24 @@ impl OomDialog {
         let pressed = letter(key)?;
         let here = scene.remedies.iter().find(|remedy| remedy.key == pressed);
         let of_key = |id: &RemedyId| id.spec().key == pressed;
-        let words = match (here, RemedyId::all().find(of_key)) {
+        let opens_this = keymap::actions(InputMode::Watching, key).any(|is| is == Action::OpenOom);
+        Some(match (here, RemedyId::all().find(of_key)) {
             (Some(remedy), _) => match &remedy.availability {
-                Availability::Offered => format!("{} stands among the details: d", remedy.title),
-                Availability::NotOffered(why) => format!("{}: {why}", remedy.title),
+                Availability::Offered => {
+                    format!("{pressed} ({}) stands among the details: d", remedy.title)
+                }
+                Availability::NotOffered(why) => format!("{pressed} ({}): {why}", remedy.title),
             },
+            (None, _) if opens_this => format!("{pressed} opens this dialog: it is open already"),
             // There are no candidates on the screen that it could be one of.
             (None, Some(id)) if !pressed.is_ascii_digit() => {
-                format!("{} does not apply here", id.spec().title)
+                format!(
+                    "{pressed} ({}) is not offered for this OOM",
+                    id.spec().title
+                )
             }
-            (None, _) => return Some(format!("{pressed} does nothing here; ? lists the keys")),
-        };
-        Some(format!("{pressed} {words}"))
+            (None, _) => format!("{pressed} does nothing here; ? lists the keys"),
+        })
     }
 
     /// A remedy's own key relaunches with it and the combined ones. While a training runs it only

@@ -273,6 +273,7 @@ impl KeyGroup {
             | Action::Details
             | Action::NextSection
             | Action::OpenFailedStep
+            | Action::OpenLeak
             | Action::QuitAndStop
             | Action::QuitAndLeave => KeyGroup::Choice,
             Action::Copy | Action::Back if mode != InputMode::Watching => moves,

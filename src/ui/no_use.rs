@@ -1,9 +1,14 @@
 //! Why a key does nothing outside of a dialog: nobody is to wonder whether it was heard.
 
-use super::action::Action;
-use super::chart::Move;
-use super::keymap::{self, Binding, InputMode, Key};
+use super::action::{Action, StepMove};
+use super::available::{has_grown, has_output};
+use super::keymap::{self, InputMode, Key};
+use super::layout::layout_of;
+use super::pane::Pane;
+use super::scene::{Scene, Subject};
+use super::step::traced::StepView;
 use super::theme::UNICODE;
+use super::view::View;
 use crate::remedy::RemedyId;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
@@ -34,29 +39,161 @@ pub(super) fn nowhere(mode: InputMode, key: &KeyEvent, has_dialog: bool) -> Opti
     })
 }
 
-/// Of a key that has a meaning here, but nothing to do now. Where a list ends one sees.
-pub(super) fn not_now(mode: InputMode, key: &KeyEvent) -> Option<String> {
+/// Of a key that has a meaning here, but nothing to do now.
+pub(super) fn not_now(view: &View, key: &KeyEvent, scene: &Scene) -> Option<String> {
     let name = name(key)?;
-    let of_key = |binding: &&Binding| Key::of(key).is_some_and(|key| binding.keys.contains(&key));
-    let binding = keymap::bindings(mode).find(of_key)?;
-    let moves = matches!(
-        binding.action,
-        Action::Up
-            | Action::Down
-            | Action::PageUp
-            | Action::PageDown
-            | Action::ToStart
-            | Action::ToEnd
-            | Action::Time(Move::Back | Move::Forward | Move::CursorForward | Move::Reset)
-    );
-    // What stands in parentheses is of how it does that.
-    let what = binding.help.split(" (").next().unwrap_or(binding.help);
-    (!moves).then(|| format!("{name} has nothing to do now: {what}"))
+    let asked = keymap::actions(view.mode(), key).next()?;
+    Some(format!("{name}: {}", reason(asked, view, scene)?))
+}
+
+/// Of a key of the OOM dialog that does nothing now.
+pub(super) fn in_dialog(asked: Action, view: &View, scene: &Scene) -> Option<String> {
+    Some(match (asked, scene.subject) {
+        (Action::OpenFailedStep, _) => "which lines held the memory is not known".into(),
+        (Action::OpenLeak, _) => return reason(asked, view, scene),
+        (_, Subject::Elsewhere(_)) => ONLY_WATCHED.into(),
+        (_, Subject::Recording(_)) => STARTED_FROM_HERE.into(),
+        (_, Subject::Own) => "not now: the program is still ending".into(),
+    })
+}
+
+const ONLY_WATCHED: &str = "it runs elsewhere: this screen can only watch it";
+const STARTED_FROM_HERE: &str = "a later run was started from here: go to it with }";
+const NO_GPU: &str = "no GPU is known yet";
+const NO_RUN: &str = "nothing has run yet";
+const NO_SEARCH: &str = "nothing is searched for: / starts a search";
+
+/// Why an action does nothing now; `None` where a list or time ends, which is seen.
+fn reason(asked: Action, view: &View, scene: &Scene) -> Option<String> {
+    if asked.only_moves() {
+        return None;
+    }
+    let has_run = scene.state.run().is_some();
+    let has_chart = layout_of(view, scene).chart().is_some();
+    let has_device = !scene.state.devices.is_empty();
+    let of_chart = match (has_chart, has_device) {
+        (false, _) => "no chart is on the screen",
+        (true, _) => NO_GPU,
+    };
+    let words = match asked {
+        Action::ShowPane(number) => return Some(of_pane(number, view, scene)),
+        Action::NextDevice | Action::PreviousDevice if has_device => "there is one GPU",
+        Action::NextDevice | Action::PreviousDevice => NO_GPU,
+        Action::Step(StepMove::WhatLeaks) | Action::OpenLeak => of_growth(view, scene),
+        Action::Step(step) => of_step(step),
+        Action::NextStandout => "there are no ranks to compare",
+        Action::Compare if has_chart => "this is the first run: there is none to compare it with",
+        Action::Compare | Action::Time(_) | Action::OtherHeight => of_chart,
+        Action::OpenOom => "memory has not run out",
+        Action::OpenFailedStep => "which lines held the memory is not known",
+        Action::SearchOlder | Action::SearchNewer | Action::EndSearch => NO_SEARCH,
+        Action::Search | Action::Select => match has_output(scene) {
+            true => NO_RUN,
+            false => "the program's output is not beside the recording",
+        },
+        Action::Copy => NO_RUN,
+        Action::EditCommand
+        | Action::Relaunch
+        | Action::RelaunchUnchanged
+        | Action::StopAndRelaunch
+        | Action::Combine => match scene.subject {
+            Subject::Elsewhere(_) => ONLY_WATCHED,
+            Subject::Recording(_) => STARTED_FROM_HERE,
+            Subject::Own => scene.waiting.unwrap_or(NO_RUN),
+        },
+        Action::TypeToTraining | Action::AskToStop | Action::Stop | Action::Kill => {
+            match scene.subject {
+                Subject::Elsewhere(_) => ONLY_WATCHED,
+                Subject::Recording(_) => "this is a recording: nothing runs",
+                Subject::Own if has_run => "the program has ended",
+                Subject::Own => NO_RUN,
+            }
+        }
+        Action::SaveSnapshot => "PyTorch can only be asked while the program uses the GPU here",
+        Action::PlayOrPause | Action::Faster | Action::Slower | Action::Seek(_) => {
+            "only a recording is played: this session is live"
+        }
+        // They always do something, or only move.
+        Action::NextPane
+        | Action::PreviousPane
+        | Action::MaximizePane
+        | Action::MaximizeChart
+        | Action::OpenStep
+        | Action::Suspend
+        | Action::Redraw
+        | Action::Help
+        | Action::Quit
+        | Action::Mouse
+        | Action::NextTheme
+        | Action::Details
+        | Action::NextSection
+        | Action::Interrupt
+        | Action::Back
+        | Action::KeepSearch
+        | Action::WriteReport
+        | Action::QuitAndStop
+        | Action::QuitAndLeave
+        | Action::Up
+        | Action::Down
+        | Action::PageUp
+        | Action::PageDown
+        | Action::ToStart
+        | Action::ToEnd
+        | Action::Flame(_) => return None,
+    };
+    Some(words.into())
+}
+
+/// Of the key of a pane that has no tab.
+fn of_pane(number: u8, view: &View, scene: &Scene) -> String {
+    let layout = layout_of(view, scene);
+    let Some(pane) = Pane::below().find(|pane| pane.number() == number) else {
+        return format!("there is no pane {number}");
+    };
+    let title = pane.spec().title;
+    match (layout.place(pane), layout.chart()) {
+        (Some(place), Some(chart)) if place.x > chart.x => {
+            format!("the pane {title} is on the right already")
+        }
+        (Some(_), _) => format!("the pane {title} is on the screen already"),
+        (None, _) => format!("there is nothing to show of {title} yet"),
+    }
+}
+
+fn of_growth(view: &View, scene: &Scene) -> &'static str {
+    match (&view.step, has_grown(view, scene)) {
+        (_, false) => "nothing grows from step to step",
+        (Some(StepView::Nothing | StepView::Read(_)), true) => "what grows is shown already",
+        (_, true) => "what grew is not known: no step was traced",
+    }
+}
+
+fn of_step(step: StepMove) -> &'static str {
+    match step {
+        StepMove::PreviousStep | StepMove::FirstStep => "no step before this one was traced",
+        StepMove::NextStep => "no step after this one was traced",
+        StepMove::LargestStep => "no traced step has a higher peak",
+        StepMove::Newest => "this is the newest traced step",
+        StepMove::FailedStep => "no other step ran out of memory",
+        StepMove::EditLine => "no line stands at the pointer",
+        StepMove::Regroup | StepMove::Reorder | StepMove::OpenRow => "no step was traced",
+        StepMove::WhatLeaks => "nothing grows from step to step",
+        StepMove::Back
+        | StepMove::Forward
+        | StepMove::EventBack
+        | StepMove::EventForward
+        | StepMove::ToStart
+        | StepMove::ToEnd
+        | StepMove::ToPeak => "no step was traced",
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::State;
+    use crate::ui::available::is_available;
+    use crate::ui::theme::Theme;
 
     fn press(c: char) -> KeyEvent {
         Key::plain(c).event()
@@ -84,16 +221,37 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_has_nothing_to_do_says_what_it_is_for() {
-        let said = |c| not_now(InputMode::Watching, &press(c));
-        assert_eq!(
-            said('c').expect("words"),
-            "c has nothing to do now: overlay an earlier run"
-        );
-        assert_eq!(
-            said('K').expect("words"),
-            "K has nothing to do now: stop the training"
-        );
+    fn a_key_that_has_nothing_to_do_says_what_is_so() {
+        let state = State::default();
+        let view = View::new(Theme::full(), 100, 30);
+        let said = |c| not_now(&view, &press(c), &Scene::of(&state));
+        for (key, words) in [
+            ('K', "K: nothing has run yet"),
+            ('w', "w: nothing grows from step to step"),
+            ('o', "o: memory has not run out"),
+            ('8', "8: there is nothing to show of RAM yet"),
+            (']', "]: no GPU is known yet"),
+            ('>', ">: only a recording is played: this session is live"),
+        ] {
+            assert_eq!(said(key).as_deref(), Some(words));
+        }
         assert_eq!(said('j'), None, "the end of a list is seen");
+        assert_eq!(said('+'), None, "and that of time");
+    }
+
+    /// Of every key that may be refused something is said.
+    #[test]
+    fn no_refusal_is_a_help_text() {
+        let state = State::default();
+        let view = View::new(Theme::full(), 100, 30);
+        let scene = Scene::of(&state);
+        for binding in keymap::bindings(InputMode::Watching) {
+            let is_refused = !is_available(&view, binding.action, &scene);
+            let words = reason(binding.action, &view, &scene);
+            if is_refused && !binding.action.only_moves() {
+                let words = words.expect("a sentence");
+                assert!(!words.contains(binding.help), "{words}");
+            }
+        }
     }
 }

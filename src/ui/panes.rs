@@ -53,6 +53,9 @@ pub(super) fn draw_chosen(
     match view.pane {
         Pane::Output => draw_output(&mut inside, view, scene),
         pane => {
+            let rows = (pane.spec().first_rows)(&mut inside, view, scene);
+            inside.area.y += rows;
+            inside.area.height -= rows;
             (pane.spec().draw)(&mut inside, view, scene, view.list);
             None
         }

@@ -88,6 +88,44 @@ pub(super) fn draw(canvas: &mut Canvas, open: &StepView, view: &View, scene: &Sc
     }
 }
 
+/// Which step the pane shows, in its first row where there is one: returns how many rows that took.
+pub(super) fn draw_which(canvas: &mut Canvas, view: &View, scene: &Scene) -> u16 {
+    let Some(read) = view.peak.as_ref().and_then(StepView::read) else {
+        return 0;
+    };
+    if canvas.area.height < 2 {
+        return 0;
+    }
+    let run = scene.state.run_numbered(read.key.run);
+    let rank = run.and_then(|run| run.rank_with(read.key.pid));
+    let peak = format!(
+        "peak {}{}",
+        read.anatomy.allocated[read.peak],
+        read.anatomy.in_phase(read.peak)
+    );
+    let later = choice::untraced(scene).filter(|(key, _)| key.run == read.key.run);
+    let later = later.map(|(key, _)| {
+        let words = format!("{} ran out of memory: s", count(key.step));
+        (words, Tone::Warning)
+    });
+    let step = format!("step {}", count(read.key.step));
+    let failed = read.anatomy.failed;
+    let facts = [(step, Tone::Strong)]
+        .into_iter()
+        .chain(failed.then(|| (String::from("out of memory"), Tone::Wrong)))
+        .chain(later)
+        .chain([(peak, Tone::Text)])
+        .chain(rank.and_then(|rank| higher_peak(read, rank)));
+    let separator = canvas.theme.glyphs.separator;
+    let fitting = fitting(facts, separator, canvas.area.width.saturating_sub(1));
+    let mut pen = canvas.pen(0);
+    pen.skip(1);
+    for (text, tone) in fitting {
+        pen.text(&text, tone);
+    }
+    1
+}
+
 /// What is alive at the peak of the last traced step, in a pane, grouped as the full view last was.
 pub(super) fn draw_peak(canvas: &mut Canvas, view: &View, scene: &Scene) {
     let Some(read) = view.peak.as_ref().and_then(StepView::read) else {
@@ -270,7 +308,20 @@ fn head(canvas: &mut Canvas, read: &ReadStep) {
 /// A head of as many facts as there is room for.
 fn facts_on_a_rule(canvas: &mut Canvas, facts: impl IntoIterator<Item = (String, Tone)>) {
     let separator = canvas.theme.glyphs.separator;
-    let mut room = canvas.area.width.saturating_sub(4);
+    let fitting = fitting(facts, separator, canvas.area.width.saturating_sub(4));
+    let title: Vec<(&str, Tone)> = fitting
+        .iter()
+        .map(|(text, tone)| (text.as_str(), *tone))
+        .collect();
+    canvas.below_head(&title);
+}
+
+/// As many facts as there is room for, with what separates them.
+fn fitting(
+    facts: impl IntoIterator<Item = (String, Tone)>,
+    separator: &str,
+    mut room: u16,
+) -> Vec<(String, Tone)> {
     let mut fitting: Vec<(String, Tone)> = Vec::new();
     for (text, tone) in facts {
         let mut width = width_of(&text);
@@ -284,11 +335,7 @@ fn facts_on_a_rule(canvas: &mut Canvas, facts: impl IntoIterator<Item = (String,
         room = room.saturating_sub(width);
         fitting.push((text, tone));
     }
-    let title: Vec<(&str, Tone)> = fitting
-        .iter()
-        .map(|(text, tone)| (text.as_str(), *tone))
-        .collect();
-    canvas.below_head(&title);
+    fitting
 }
 
 /// From this width on the two stand side by side.

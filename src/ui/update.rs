@@ -13,7 +13,7 @@ use super::layout::{self, layout_of};
 use super::no_use;
 use super::pane::spec::Scrolling;
 use super::pane::{ListScroll, Pane, rank_map};
-use super::scene::{Scene, Subject};
+use super::scene::Scene;
 use super::step::choice;
 use super::step::layout::step_layout;
 use super::step::traced::StepView;
@@ -104,11 +104,12 @@ impl View {
                         return Some(effect);
                     }
                     let asked = keymap::actions(mode, &key).next()?;
-                    self.told(why_not_now(asked, scene).into(), scene.state.now);
+                    let why = no_use::in_dialog(asked, self, scene)?;
+                    self.told(why, scene.state.now);
                     None
                 }
                 (None, None) if matches!(mode, InputMode::Watching | InputMode::Step) => {
-                    let why = no_use::not_now(mode, &key);
+                    let why = no_use::not_now(self, &key, scene);
                     self.say_no_use(why, scene)
                 }
                 (None, None) => None,
@@ -227,16 +228,6 @@ fn played(view: &mut View, key: &KeyEvent, scene: &Scene) -> Option<Effect> {
     act(view, plays, scene)
 }
 
-/// Why a key of the dialog does nothing now.
-fn why_not_now(action: Action, scene: &Scene) -> &'static str {
-    match (action, scene.subject) {
-        (Action::OpenFailedStep, _) => "which lines held the memory is not known",
-        (_, Subject::Elsewhere(_)) => "it runs elsewhere: this screen can only watch it",
-        (_, Subject::Recording(_)) => "a later run was started from here: go to it with }",
-        (_, Subject::Own) => "not now: the program is still ending",
-    }
-}
-
 /// Why Enter in the editor starts nothing.
 fn must_stop_first() -> String {
     let mut bindings = keymap::bindings(InputMode::Editing);
@@ -326,11 +317,12 @@ pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effe
             return choice::askable(view, scene).map(Effect::SaveSnapshot);
         }
         Action::OpenFailedStep => {
-            view.behind = match view.dialog.take() {
-                Some(Dialog::Oom(dialog)) => Some(dialog),
-                Some(_) | None => None,
-            };
+            put_behind(view);
             choice::open_failed(view, scene);
+        }
+        Action::OpenLeak => {
+            put_behind(view);
+            choice::open_leak(view, scene);
         }
         Action::Flame(step) => choice::move_in_flame(view, step),
         Action::WriteReport => {
@@ -429,6 +421,14 @@ pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effe
         }
     }
     None
+}
+
+/// The dialog is to come back where the step that it opens is closed.
+fn put_behind(view: &mut View) {
+    view.behind = match view.dialog.take() {
+        Some(Dialog::Oom(dialog)) => Some(dialog),
+        Some(_) | None => None,
+    };
 }
 
 /// In the OOM dialog the diagnosis, then the next command; elsewhere the run's command.

@@ -102,6 +102,22 @@ pub enum Move {
     Reset,
 }
 
+impl Move {
+    /// Whether it goes elsewhere in time, which has ends.
+    pub fn only_moves(self) -> bool {
+        match self {
+            Move::In
+            | Move::Out
+            | Move::Back
+            | Move::Forward
+            | Move::CursorBack
+            | Move::CursorForward
+            | Move::Reset => true,
+            Move::PauseOrGoOn => false,
+        }
+    }
+}
+
 impl TimeView {
     /// Whether the chart does not follow the current time.
     pub(crate) fn is_held(&self) -> bool {

@@ -127,6 +127,7 @@ pub static TABLE: &[Binding] = &[
     bind(InputMode::Oom, &[Key::plain('v')], Action::EditCommand, "edit", "edit the command first"),
     bind(InputMode::Oom, &[Key::plain('d')], Action::Details, "details", "the evidence, the lines with the most live memory, what is not offered"),
     bind(InputMode::Oom, &[Key::plain('?'), Key::code(KeyCode::F(1))], Action::Help, "help", "this help"),
+    bind(InputMode::Oom, &[Key::plain('w')], Action::OpenLeak, "what leaks", "what grew until memory ran out, and who keeps it alive"),
     bind(InputMode::Oom, &[Key::plain('U')], Action::RelaunchUnchanged, "unchanged", "relaunch the same command, unchanged"),
     bind(InputMode::Oom, &[Key::plain('S')], Action::OpenFailedStep, "the step", "what the step that ran out of memory is made of"),
     bind(InputMode::Oom, &[Key::plain('R')], Action::WriteReport, "report", "write the report: a page to keep or to send"),

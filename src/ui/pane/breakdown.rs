@@ -6,8 +6,10 @@ use crate::state::{Breakdown, DeviceState, RankState, RunOutcome, State};
 use crate::ui::canvas::{Canvas, Pen, columns};
 use crate::ui::headroom;
 use crate::ui::pane::ListScroll;
+use crate::ui::pane::rank_map;
 use crate::ui::pane::spec::PaneSpec;
 use crate::ui::scene::Scene;
+use crate::ui::step::choice;
 use crate::ui::theme::{Depth, Glyphs, Theme, Tone};
 use crate::ui::view::View;
 use crate::ui::words::{Figures, ranks_on};
@@ -73,6 +75,15 @@ impl BreakdownPart {
     }
 }
 
+/// Said of what a leak is counted with.
+const GROWS_IN_IT: &str = "what grows from step to step is in it";
+
+/// Whether a key shows what that is, or has it looked for. Among many ranks it has another meaning.
+fn is_told_more(view: &View, scene: &Scene) -> bool {
+    let is_known = choice::askable(view, scene).is_some() || choice::knows_what_grows(view, scene);
+    is_known && !rank_map::is_wanted(scene.state)
+}
+
 /// The parts in order: PyTorch's from the longest lived to the shortest, then others', then free.
 /// What `grows` from step to step is no activation, and how much of the rest it is, is not known.
 #[rustfmt::skip]
@@ -85,7 +96,7 @@ fn parts(of: &Breakdown, capacity: Option<Bytes>, grows: bool) -> Vec<BreakdownP
     const FOR_BACKWARD: &str = "kept for the backward pass, grow with the batch";
     let (rest, rest_short, rest_says) = match (of.parameters, grows) {
         (Some(_), false) => ("activations + other", &["activations", "act"][..], FOR_BACKWARD),
-        (Some(_), true) => ("activations + leak", &["act + leak", "leak"][..], "what grows from step to step is in it: w"),
+        (Some(_), true) => ("activations + leak", &["act + leak", "leak"][..], GROWS_IN_IT),
         (None, _) => ("allocated", &["allocated", "alloc"][..], FOR_BACKWARD),
     };
     let (own, own_short, says) = match of.is_sharded {
@@ -312,7 +323,11 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
             continue;
         }
         if area.width >= ROOM_FOR_WORDS {
-            pen.clauses(&words(part, state, device), Tone::Dim);
+            let mut words = words(part, state, device);
+            if part.says == GROWS_IN_IT && is_told_more(view, scene) {
+                words += ": w";
+            }
+            pen.clauses(&words, Tone::Dim);
         } else if pen.room() > ROOM_FOR_BAR {
             let room = pen.room() - 1;
             draw_share(&mut pen, theme, part, whole, room);

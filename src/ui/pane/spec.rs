@@ -14,6 +14,9 @@ pub(in crate::ui) struct PaneSpec {
     pub title: &'static str,
     /// Words beside the title in a place of its own.
     pub subtitle: fn(&View, &State) -> Option<(String, Tone)>,
+    /// Draws what its title would say beside it where it stands below the tabs, which leave no room for that; returns how many rows
+    /// that took.
+    pub first_rows: fn(&mut Canvas, &View, &Scene) -> u16,
     /// Rows of a place of its own on a screen with two columns, the title's row included; 0 where it has no such place. The arguments
     /// are the state, the screen's rows and the rows left in its column.
     pub own_rows: fn(&State, u16, u16) -> u16,
@@ -48,6 +51,7 @@ impl PaneSpec {
         PaneSpec {
             title,
             subtitle: |_, _| None,
+            first_rows: |_, _, _| 0,
             own_rows: |_, _, _| 0,
             gains_from_width: false,
             scrolling: Scrolling::Nothing,

@@ -12,6 +12,7 @@ use crate::ui::view::View;
 
 pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
     subtitle: moment_words,
+    first_rows: step::draw_which,
     // Where the column beside the chart would stay empty below the events.
     own_rows: |state, _, rest| match is_traced(state) {
         true => rest.saturating_sub(FOR_EVENTS).min(LINES),

@@ -119,6 +119,14 @@ pub(in crate::ui) fn retainers<'a>(
     process(view, scene)?.1.retainers.as_ref()
 }
 
+/// Whether anything is known of what grows: by a step that was traced, by a search for who keeps it alive, or by the OOM.
+pub(in crate::ui) fn knows_what_grows(view: &View, scene: &Scene) -> bool {
+    let record = scene.state.oom().and_then(|oom| oom.record.as_ref());
+    is_traced(view, scene)
+        || retainers(view, scene).is_some()
+        || record.is_some_and(|record| !record.growing.is_empty())
+}
+
 /// Whether a step of the process was traced.
 pub(in crate::ui) fn is_traced(view: &View, scene: &Scene) -> bool {
     process(view, scene).is_some_and(|(_, rank)| rank.traces.last().is_some())
@@ -245,6 +253,12 @@ pub(in crate::ui) fn open_failed(view: &mut View, scene: &Scene) {
     view.step = Some(opened);
 }
 
+/// Opens what grew until memory ran out, and who keeps it alive.
+pub(in crate::ui) fn open_leak(view: &mut View, scene: &Scene) {
+    open(view, scene);
+    go(view, StepMove::WhatLeaks, scene);
+}
+
 pub(in crate::ui) fn move_in_flame(view: &mut View, step: FlameMove) {
     if let Some(read) = view.step.as_mut().and_then(StepView::read_mut) {
         read.follows = false;
@@ -307,13 +321,16 @@ pub(in crate::ui) fn go(view: &mut View, wanted: StepMove, scene: &Scene) -> Opt
     if leads_to_untraced(view, scene, wanted) {
         view.step = untraced_failure(view, scene).map(StepView::Failed);
     }
-    // Who keeps memory alive, and what grew, is beside a traced step.
+    // Who keeps memory alive, and what grew, is beside a traced step, or stands alone.
     let is_untraced = matches!(view.step, Some(StepView::Failed(_)));
-    let beside = (is_untraced && wanted == StepMove::WhatLeaks)
+    let leads_beside = is_untraced && wanted == StepMove::WhatLeaks;
+    let beside = leads_beside
         .then(|| process(view, scene)?.1.traces.last())
         .flatten();
-    if let (Some(key), Some(trace)) = (key, other.or(beside)) {
-        view.step = Some(StepView::new(key.run, trace));
+    match (key, other.or(beside)) {
+        (Some(key), Some(trace)) => view.step = Some(StepView::new(key.run, trace)),
+        (_, None) if leads_beside => view.step = Some(StepView::Nothing),
+        (_, _) => {}
     }
     let effect = match wanted {
         StepMove::WhatLeaks => ask(view, scene),

@@ -80,7 +80,8 @@ fn a_letter_of_the_dialog_is_never_silent() {
     let case = CASES.iter().find(|case| case.name == "oom-traced").unwrap();
     let (story, mut view) = case.staged(Theme::full(), 120, 40);
     for (key, said) in [
-        ('x', "outputs to RAM does not apply here"),
+        ('x', "x (outputs to RAM) is not offered for this OOM"),
+        ('o', "o opens this dialog: it is open already"),
         ('Q', "Q does nothing here; ? lists the keys"),
     ] {
         assert_eq!(press(&story, &mut view, KeyCode::Char(key)), None);
@@ -228,4 +229,24 @@ fn the_details_have_sections_to_jump_to() {
         }
     }
     panic!("never back at the beginning\n{}", text(&view));
+}
+
+/// In the dialog of a leak, what leaks is one key away and the dialog is behind it; of another OOM it says that nothing grew.
+#[test]
+fn what_leaks_opens_from_the_dialog() {
+    let (story, mut view) = staged("oom-leak");
+    let frame = |view: &View| crate::frames::text(&crate::frames::draw(&story, view, 120, 36));
+    view.resize(120, 36);
+    let footer = frame(&view).trim_end().lines().last().map(String::from);
+    assert!(footer.is_some_and(|line| line.contains("w what leaks")));
+    press(&story, &mut view, KeyCode::Char('w'));
+    assert_eq!(view.mode(), InputMode::Step);
+    let shown = frame(&view);
+    assert!(shown.contains("outputs: list of 88"), "{shown}");
+    press(&story, &mut view, KeyCode::Esc);
+    assert_eq!(view.mode(), InputMode::Oom);
+    let (story, mut view) = staged("oom-capacity");
+    press(&story, &mut view, KeyCode::Char('w'));
+    let shown = crate::frames::text(&crate::frames::draw(&story, &view, 100, 30));
+    assert!(shown.contains("nothing grows from step to step"), "{shown}");
 }

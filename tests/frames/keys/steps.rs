@@ -171,3 +171,31 @@ fn the_next_step_is_traced_on_a_key() {
         "{came}"
     );
 }
+
+/// The pane below the chart has no title to say it in, at any size: its first row says which step it shows, and after an
+/// out-of-memory that it is another one.
+#[test]
+fn the_pane_of_the_step_says_which_it_shows() {
+    for (width, height) in [(40, 12), (60, 16), (80, 24), (120, 36), (160, 45)] {
+        let first_row = |story: &Story| {
+            let mut view = story.view(Theme::full(), width, height);
+            story.scene(|scene| view.sync(scene));
+            press(story, &mut view, KeyCode::Esc);
+            press(story, &mut view, KeyCode::Char('6'));
+            let text = crate::frames::text(&crate::frames::draw(story, &view, width, height));
+            let tabs = text.lines().position(|line| line.contains("6 step"));
+            let row = text.lines().nth(tabs.expect("its tab") + 1);
+            row.unwrap_or_default().to_string()
+        };
+        let mut story = crate::frames::steps::two_steps();
+        let shown = first_row(&story);
+        assert!(
+            shown.contains("step 352 · peak 14.5 GiB"),
+            "{width}: {shown}"
+        );
+        story.oom(|_| {});
+        let after = first_row(&story);
+        let both = after.contains("step 352 · 353 ran out of memory: s");
+        assert!(both, "{width}: {after}");
+    }
+}
