@@ -323,6 +323,8 @@ pub struct ModuleHolding {
     pub alike: usize,
     pub category: Category,
     pub bytes: Bytes,
+    /// The part of it that was there when the step began: of which modules that is was not seen.
+    pub from_before: Bytes,
     pub blocks: usize,
 }
 
@@ -336,12 +338,16 @@ pub fn by_module(anatomy: &StepAnatomy, position: usize) -> Vec<ModuleHolding> {
     }
     let names: Vec<(String, Vec<u64>)> = anatomy.modules.iter().map(|n| pattern(n)).collect();
     // Sums by pattern and category: modules are few, blocks are many.
-    let mut found: BTreeMap<(Option<&str>, Category), (Bytes, usize, Numbers)> = BTreeMap::new();
+    let mut found: BTreeMap<(Option<&str>, Category), (Bytes, Bytes, usize, Numbers)> =
+        BTreeMap::new();
     for block in anatomy.blocks.iter().filter(|b| b.is_alive(position)) {
         let name = block.module.map(|module| &names[module]);
         let key = (name.map(|(pattern, _)| pattern.as_str()), block.category);
-        let (bytes, blocks, numbers) = found.entry(key).or_default();
+        let (bytes, from_before, blocks, numbers) = found.entry(key).or_default();
         *bytes += block.bytes;
+        if block.from == 0 {
+            *from_before += block.bytes;
+        }
         *blocks += 1;
         if let Some((_, of)) = name
             && !numbers.contains(of)
@@ -352,11 +358,12 @@ pub fn by_module(anatomy: &StepAnatomy, position: usize) -> Vec<ModuleHolding> {
     let each = found.into_iter();
     let mut holdings: Vec<ModuleHolding> = each
         .map(
-            |((pattern, category), (bytes, blocks, numbers))| ModuleHolding {
+            |((pattern, category), (bytes, from_before, blocks, numbers))| ModuleHolding {
                 module: pattern.map(|pattern| spelled(pattern, &numbers)),
                 alike: numbers.len(),
                 category,
                 bytes,
+                from_before,
                 blocks,
             },
         )

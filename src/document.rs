@@ -121,9 +121,6 @@ pub struct Growing {
     /// What the program's line says.
     pub says: Option<String>,
     pub per_step: Bytes,
-    pub bytes: Bytes,
-    /// "by then", "in all".
-    pub when: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -230,8 +227,12 @@ impl MemoryHolder {
     }
 
     fn of_module(holding: &ModuleHolding) -> MemoryHolder {
+        let is_earlier = holding.from_before.fraction_of(holding.bytes) > Some(MOST_OF_IT);
         MemoryHolder {
-            place: in_module(holding.module.as_deref()),
+            place: match &holding.module {
+                None if is_earlier => "from before this step".into(),
+                module => in_module(module.as_deref()),
+            },
             inside: None,
             says: None,
             category: Some(holding.category),
@@ -255,9 +256,10 @@ pub fn finding(finding: &Finding, is_first: bool) -> Vec<DocumentBlock> {
     blocks
 }
 
-/// What the user can do, most useful first.
+/// What the user can do, most useful first; the first with the line to change, where that is known.
 pub fn advice(finding: &Finding) -> impl Iterator<Item = DocumentBlock> {
-    finding.advice.iter().map(|advice| {
+    let others = finding.advice.iter().skip(1).cloned();
+    finding.in_code().into_iter().chain(others).map(|advice| {
         DocumentBlock::Remark(Remark {
             of: RemarkOf::Advice,
             words: advice.to_string(),
@@ -443,13 +445,12 @@ pub fn growing_lines(
         place: of.line.path_to(of.inside.as_ref(), "→"),
         says: source.of(&of.line).map(String::from),
         per_step: of.per_step,
-        bytes: of.bytes,
-        when: "by then",
     });
     Some(((first.from_step, first.to_step), growing.collect()))
 }
 
-/// What grew over the traced steps: lines if they are asked for, then modules.
+/// What grew over the traced steps: lines if they are asked for, then modules. How much a step: a total of the traced steps
+/// alone would stand beside what the leak has taken in all as a second figure for it.
 pub fn grown(growth: &StepGrowth, with_lines: bool) -> Vec<Growing> {
     let lines = growth.lines.iter().filter(|_| with_lines).map(|of| {
         let line = of.line.as_ref().map(|line| line.path_to(None, ""));
@@ -463,13 +464,17 @@ pub fn grown(growth: &StepGrowth, with_lines: bool) -> Vec<Growing> {
         place,
         says: None,
         per_step: growth.each_step(bytes),
-        bytes,
-        when: "in all",
     });
     all.collect()
 }
 
-/// Who keeps the memory alive, with its heading; nothing if no name was found.
+/// From this share on what a tensor keeps is what its autograd graph keeps.
+const ALL_OF_A_GRAPH: f64 = 0.9;
+
+const OF_THIS_STEP: &str = "Kept for the running step's backward pass by";
+
+/// Who keeps the memory alive, with its heading; nothing if no name was found. Where a container keeps it, a tensor of a function
+/// that runs is the graph of the step that runs: that is told as such, since it is no second figure for what has leaked.
 pub fn kept_alive(found: &Retainers, heading: &str) -> Vec<DocumentBlock> {
     // A method that runs has the tensor that it is of: nobody keeps that for longer.
     let runs = |found: &Retainer| {
@@ -477,19 +482,44 @@ pub fn kept_alive(found: &Retainers, heading: &str) -> Vec<DocumentBlock> {
     };
     let mut found = found.clone();
     found.retainers.retain(|found| !runs(found));
-    if found.retainers.is_empty() {
-        return Vec::new();
+    let has_container = found.main().is_some_and(|main| main.length.is_some());
+    let of_this_step = |found: &&Retainer| {
+        let graph = found.graph.fraction_of(found.bytes);
+        has_container
+            && found.kind == RetainerKind::Local
+            && found.length.is_none()
+            && graph >= Some(ALL_OF_A_GRAPH)
+    };
+    let (graphs, kept): (Vec<&Retainer>, Vec<&Retainer>) =
+        found.retainers.iter().partition(of_this_step);
+    let [graphs, kept] = [graphs, kept].map(|some| some.into_iter().cloned().collect::<Vec<_>>());
+    let aside = match kept.len() {
+        1 => "parameters, gradients and optimizer state left out",
+        _ => {
+            "parameters, gradients and optimizer state left out; two of these may keep the same memory"
+        }
+    };
+    let part = |words: &str, aside: Option<&str>, retainers: Vec<Retainer>| {
+        let heading = DocumentBlock::Heading(Heading {
+            words: words.into(),
+            aside: aside.map(String::from),
+        });
+        let of = Retainers {
+            retainers,
+            left: None,
+            ..found.clone()
+        };
+        (!of.retainers.is_empty()).then_some([heading, DocumentBlock::Tree(Tree::Retainers(of))])
+    };
+    let parts = [
+        part(heading, Some(aside), kept),
+        part(OF_THIS_STEP, None, graphs),
+    ];
+    let mut blocks: Vec<DocumentBlock> = parts.into_iter().flatten().flatten().collect();
+    if let Some(DocumentBlock::Tree(Tree::Retainers(last))) = blocks.last_mut() {
+        last.left = found.left;
     }
-    vec![
-        DocumentBlock::Heading(Heading {
-            words: heading.into(),
-            aside: Some(match found.retainers.len() {
-                1 => "parameters, gradients and optimizer state left out".into(),
-                _ => "parameters, gradients and optimizer state left out; two of these may keep the same memory".into(),
-            }),
-        }),
-        DocumentBlock::Tree(Tree::Retainers(found)),
-    ]
+    blocks
 }
 
 /// A remedy and the command it makes; `facts` without those that are empty.

@@ -1,5 +1,7 @@
 //! The state for users who are not in front of the terminal: as text, as a page, for other programs.
 
+#[cfg(test)]
+mod agreement;
 pub mod anonymous;
 pub mod check;
 pub mod comparison;

@@ -18,6 +18,9 @@ pub(super) const CAUSE: CauseSpec = CauseSpec::new("memory leak", examine)
 /// What keeps so much of what has leaked is what leaks.
 const MOST_OF_IT: f64 = 0.5;
 
+/// What one container keeps is what has leaked, no more, where it is so many times what that many steps leak.
+const WHOLE_LEAK: f64 = 1.1;
+
 /// What was found so few steps ago is as it is now.
 const RECENT: u64 = 2;
 
@@ -46,10 +49,34 @@ struct Leaked {
     per_step: Bytes,
     bytes: Bytes,
     over: u64,
+    /// Whether all of it lies in one container: then these are the bytes of that.
+    in_one: bool,
 }
 
 impl Leaked {
+    /// By what was found to keep it, if that is all of it, else by how what stays between steps has grown: the steps before that
+    /// was steady are left out of that.
     fn of(case: &OomContext) -> Option<Leaked> {
+        let leaked = Leaked::by_growth(case)?;
+        let steps = case.rank?.steps.count;
+        let found = case.found_retainer().filter(|(at, found)| {
+            let at_most = leaked.per_step.scale((steps + 1) as f64 * WHOLE_LEAK);
+            found.length.is_some()
+                && at + RECENT >= steps
+                && (leaked.bytes..=at_most).contains(&found.bytes)
+        });
+        Some(match found {
+            Some((_, found)) => Leaked {
+                bytes: found.bytes,
+                over: steps,
+                in_one: true,
+                ..leaked
+            },
+            None => leaked,
+        })
+    }
+
+    fn by_growth(case: &OomContext) -> Option<Leaked> {
         let steps = &case.rank?.steps;
         let climb = baseline_growth(steps, case.capacity)?;
         let per_step = Bytes(climb.per_step as u64);
@@ -66,6 +93,7 @@ impl Leaked {
             per_step,
             bytes,
             over,
+            in_one: false,
         })
     }
 }
@@ -89,21 +117,26 @@ fn examine(case: &OomContext) -> Option<Finding> {
         per_step,
         bytes: leaked,
         over,
+        in_one,
     } = Leaked::of(case)?;
     let would_fit = case
         .needed()
         .zip(case.own_room())
         .is_some_and(|(needed, room)| needed - leaked <= room);
+    let since = match in_one {
+        true => format!("in {} steps", steps.count),
+        false => format!(
+            "from step {} to step {}",
+            steps.count.saturating_sub(over),
+            steps.count
+        ),
+    };
     let finding = case.finding(
         Cause::Leak,
         Certainty::likely_if(would_fit),
         with_figures(
             "Memory leak",
-            format!(
-                "+{per_step} per step, {leaked} from step {} to step {}",
-                steps.count.saturating_sub(over),
-                steps.count
-            ),
+            format!("+{per_step} per step, {leaked} {since}"),
         ),
     );
     // What keeps only a part of it is another's: the step's own tensors, say.

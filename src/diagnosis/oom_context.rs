@@ -19,6 +19,9 @@ const FAR: f64 = 1.05;
 /// The maximum difference of two figures in a message, each rounded to hundredths of a GiB.
 const ROUNDING: Bytes = Bytes::mib(11);
 
+/// So much of a GPU may be the driver's own; measured: 13 MiB on an H200.
+const OF_THE_DRIVER: Bytes = Bytes::mib(32);
+
 /// One OOM and the numbers around it; `None` is unknown.
 pub(super) struct OomContext<'a> {
     pub oom: &'a OomIncident,
@@ -512,6 +515,11 @@ impl Neighbours {
             // reserved, so its figure outside of PyTorch may be too large.
             let not_listed = elsewhere - listed.unwrap_or(Bytes::ZERO);
             known.non_pytorch = match known.non_pytorch {
+                // The driver's few MiB are nobody's, and the message's figures are rounded: the exact rest of the GPU is told,
+                // as it is wherever the GPU's memory is divided up.
+                Some(outside) if not_listed.0.abs_diff(outside.0) <= OF_THE_DRIVER.0 => {
+                    Some(not_listed)
+                }
                 Some(outside) => Some(outside.min(not_listed)),
                 None => listed.map(|_| not_listed),
             };

@@ -112,10 +112,9 @@ fn grown(page: &mut String, growing: &[Growing]) {
     for one in growing {
         let _ = writeln!(
             page,
-            "<tr><td class=\"n\">+{} a step</td><td><code>{}</code> <span class=\"dim\">{}</span>{}</td></tr>",
+            "<tr><td class=\"n\">+{} a step</td><td><code>{}</code>{}</td></tr>",
             text(&one.per_step.to_string()),
             text(&one.place),
-            text(&format!("{} {}", one.bytes, one.when)),
             says(one.says.as_ref()),
         );
     }
@@ -129,6 +128,9 @@ fn retainers(page: &mut String, found: &Retainers) {
         let share = most.and_then(|most| retainer.bytes.fraction_of(most));
         let mut more = match retainer.graph.0 {
             0 => String::new(),
+            _ if retainer.graph.to_string() == retainer.bytes.to_string() => {
+                "in autograd graphs".into()
+            }
             _ => format!("{} of it in autograd graphs", retainer.graph),
         };
         if !retainer.above.is_empty() {

@@ -97,10 +97,7 @@ fn of_tree(tree: &Tree) -> Vec<String> {
             .iter()
             .map(|one| {
                 let place = code(&one.place);
-                format!(
-                    "{place} grew by {} per step, {} {}",
-                    one.per_step, one.bytes, one.when
-                )
+                format!("{place} grew by {} per step", one.per_step)
             })
             .collect(),
         Tree::Retainers(found) => found

@@ -142,13 +142,9 @@ fn module(held: &MemoryHolder, indent: &str) -> String {
 
 fn grows(one: &Growing, indent: &str) -> String {
     let Growing {
-        place,
-        per_step,
-        bytes,
-        when,
-        ..
+        place, per_step, ..
     } = one;
-    format!("{indent}{place}: +{per_step} per step, {bytes} {when}")
+    format!("{indent}{place}: +{per_step} per step")
 }
 
 fn retainers(found: &Retainers, indent: &str) -> Vec<String> {

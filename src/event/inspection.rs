@@ -494,10 +494,11 @@ impl Retainer {
 
     /// `21.3 GiB, 21.2 GiB of it in autograd graphs`.
     pub fn kept(&self) -> String {
+        let (bytes, graph) = (self.bytes.to_string(), self.graph.to_string());
         match self.graph {
-            Bytes::ZERO => self.bytes.to_string(),
-            graph if graph == self.bytes => format!("{graph} in autograd graphs"),
-            graph => format!("{}, {graph} of it in autograd graphs", self.bytes),
+            Bytes::ZERO => bytes,
+            _ if graph == bytes => format!("{graph} in autograd graphs"),
+            _ => format!("{bytes}, {graph} of it in autograd graphs"),
         }
     }
 

@@ -247,6 +247,8 @@ fn cause(text: &mut String, story: &SessionStory, oom: &Explained) {
         })
         .collect();
     blocks.extend(document::largest_lines(&oom.incident, &oom.source, LINES));
+    let found = oom.retainers.iter();
+    blocks.extend(found.flat_map(|found| document::kept_alive(found, "Kept alive by")));
     text.push_str(&document::markdown::markdown(&blocks));
 }
 

@@ -114,7 +114,7 @@ fn of_tree(page: Page, tree: &Tree) -> Vec<StyledLine> {
         Tree::Growing(growing) => {
             let of = growing.iter().map(|one| {
                 let place = (spelled(page, &one.place), Tone::Accent);
-                let grows = format!("  +{} per step, {} {}", one.per_step, one.bytes, one.when);
+                let grows = format!("  +{} per step", one.per_step);
                 canvas::labelled("", &[place, (grows, Tone::Text)], width)
             });
             of.flatten().collect()
