@@ -215,6 +215,11 @@ pub struct LeakForecast {
 }
 
 impl LeakForecast {
+    /// Whether it comes in fewer steps than the growth has been seen for: nobody can wait for it to become certain.
+    pub fn is_soon(&self) -> bool {
+        self.in_steps <= self.fitted
+    }
+
     /// "out of memory in about 140 steps (128–152)".
     pub fn words(&self) -> String {
         let LeakForecast {

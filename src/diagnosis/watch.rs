@@ -75,6 +75,10 @@ pub fn certain_leak(state: &State, certainty: Certainty) -> Option<LeakForecast>
     }
 }
 
+fn is_full_soon(state: &State) -> bool {
+    leak_forecast(state).is_some_and(|forecast| forecast.is_soon())
+}
+
 fn thrashing(rank: &RankState) -> Option<Finding> {
     let headline = sentence(&thrash(&rank.steps)?.words());
     let finding = Finding::new(Cause::Thrashing, Certainty::Likely, headline)
@@ -95,6 +99,8 @@ const STILL_FOR: u64 = 20;
 #[derive(Debug, Clone, PartialEq)]
 pub enum LiveWarning {
     New(Box<Finding>),
+    /// Growth that was warned of, and is not certain to go on, would fill the GPU soon.
+    FullSoon,
     /// Growth that was warned of has ended, in words.
     Withdrawn(String),
 }
@@ -112,6 +118,8 @@ struct GivenWarning {
     who: (Cause, Option<Rank>, Option<Uuid>),
     /// Whether the step of a coming OOM was reported.
     is_forecast: bool,
+    /// Whether it was reported that the GPU would be full soon.
+    is_full_soon: bool,
     certainty: Certainty,
     /// The last step after which it was so.
     step: u64,
@@ -140,6 +148,14 @@ impl LiveWarnings {
             match self.said.iter_mut().find(|said| said.who == who) {
                 Some(said) => {
                     said.step = step;
+                    // What is certain was reported as that.
+                    let is_open = said.who.0 == Cause::Leak
+                        && said.certainty != Certainty::Certain
+                        && !said.is_full_soon;
+                    if is_open && certainty != Certainty::Certain && is_full_soon(state) {
+                        said.is_full_soon = true;
+                        due.push(LiveWarning::FullSoon);
+                    }
                     let is_news = is_forecast && !said.is_forecast
                         || certainty == Certainty::Certain && said.certainty != certainty;
                     if !is_news {
@@ -151,6 +167,7 @@ impl LiveWarnings {
                 None => self.said.push(GivenWarning {
                     who,
                     is_forecast,
+                    is_full_soon: false,
                     certainty,
                     step,
                 }),

@@ -53,6 +53,8 @@ pub(crate) struct Session {
     watch: LiveWarnings,
     /// A leak that was warned of since the last look.
     leak: Option<Finding>,
+    /// Whether growth was seen since then that would fill the GPU soon.
+    is_full_soon: bool,
     inputs: SessionInputs,
     /// Observations of earlier sessions, once they were asked for.
     earlier: Option<earlier::Observations>,
@@ -117,6 +119,7 @@ impl Session {
             remedies: Vec::new(),
             watch: LiveWarnings::default(),
             leak: None,
+            is_full_soon: false,
             inputs,
             earlier: None,
             hints: Hints::default(),
@@ -313,6 +316,7 @@ impl Session {
         for warning in self.watch.look(&self.state) {
             match warning {
                 LiveWarning::Withdrawn(words) => self.note(Level::Info, words),
+                LiveWarning::FullSoon => self.is_full_soon = true,
                 LiveWarning::New(finding) => {
                     self.note(Level::Warning, finding.headline.to_string());
                     if finding.cause == Cause::Leak {
@@ -338,6 +342,11 @@ impl Session {
     /// A leak that was warned of since the last call.
     pub(crate) fn take_leak(&mut self) -> Option<Finding> {
         self.leak.take()
+    }
+
+    /// Whether growth was seen since the last call that would fill the GPU soon.
+    pub(crate) fn take_full_soon(&mut self) -> bool {
+        std::mem::take(&mut self.is_full_soon)
     }
 
     /// Whether an event was applied since the last call.

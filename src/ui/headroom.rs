@@ -402,11 +402,10 @@ pub(super) fn grows(state: &State, device: &DeviceState) -> bool {
     growth.next().is_some()
 }
 
-/// Growth that is not certain to go on, and would fill the GPU in fewer steps than it has been seen for: nobody can wait for it to
-/// become certain.
+/// Growth that is not certain to go on, and would fill the GPU soon.
 fn full_soon(theme: &Theme, state: &State, device: &DeviceState) -> Option<String> {
     let coming = diagnosis::leak_forecast(state)?;
-    let is_soon = coming.device == device.uuid && coming.in_steps <= coming.fitted;
+    let is_soon = coming.device == device.uuid && coming.is_soon();
     let steps = count(coming.in_steps);
     is_soon.then(|| {
         format!(

@@ -394,12 +394,13 @@ fn kept_alive(view: &View, scene: &Scene, width: u16, glyphs: &'static Glyphs) -
     });
     let said = match (asked, found) {
         (Some(_), _) => {
-            "Looking for it: when this step has ended, or in 5 s; the training then waits for up to a second."
+            "Looking for it: when this step has ended, or in 5 s; the training then waits, for up to a second, and once \
+             more for up to 3 s where that was too short."
         }
         (None, Some((_, found))) => return of_search(found, width, glyphs),
         (None, None) if choice::askable(view, scene).is_some() => {
             "Who keeps memory alive has not been looked for: w does it at the end of this step. The training \
-             waits meanwhile, for up to a second."
+             waits meanwhile, mostly below a second."
         }
         (None, None) => {
             "Who keeps memory alive has not been looked for: that is done when memory runs out, and on a key \

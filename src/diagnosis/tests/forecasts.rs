@@ -202,9 +202,11 @@ fn growth_that_ends_is_withdrawn_and_one_that_goes_on_becomes_a_leak() {
             scene.add(at, step(100, n, baseline, baseline + gib(2.0)));
             let used = baseline + gib(2.7);
             scene.add(at + 0.2, EventKind::Device(reading(&[(100, used)])));
-            found.extend(watch.look(&scene.state).into_iter().map(|of| match of {
-                LiveWarning::New(finding) => finding.headline.to_string(),
-                LiveWarning::Withdrawn(words) => words,
+            let looked = watch.look(&scene.state).into_iter();
+            found.extend(looked.filter_map(|of| match of {
+                LiveWarning::New(finding) => Some(finding.headline.to_string()),
+                LiveWarning::Withdrawn(words) => Some(words),
+                LiveWarning::FullSoon => None,
             }));
         }
         found
@@ -256,7 +258,8 @@ fn a_forecast_is_said_in_words_once() {
     // 23.60 GiB, 0.5 of it outside of PyTorch, 8.0 on top of the baseline: the baseline may reach
     // 15.1 GiB, which step 101 would exceed.
     assert!((37..=42).contains(&coming.in_steps), "{coming:?}");
-    let [LiveWarning::New(grows)] = &found[..] else {
+    // It is not certain yet, but the rest of the GPU is less than what has grown.
+    let [LiveWarning::New(grows), LiveWarning::FullSoon] = &found[..] else {
         panic!("one finding: {found:#?}");
     };
     assert_eq!(
@@ -269,9 +272,8 @@ fn a_forecast_is_said_in_words_once() {
         train(&mut scene, n);
         found.extend(watch.look(&scene.state));
     }
-    assert!(found.len() == 2, "{found:#?}");
-    let Some(LiveWarning::New(last)) = found.last() else {
-        panic!("a finding");
+    let [_, _, LiveWarning::New(last)] = &found[..] else {
+        panic!("one more: {found:#?}");
     };
     let last = &last.headline;
     assert!(

@@ -8,7 +8,7 @@ use crate::live::policy::{self, auto};
 use crate::live::session::inputs::SessionInputs;
 use crate::live::{OnOom, SessionConfig, news};
 use crate::oom::OomReport;
-use crate::state::tests::staged::{gib, hello, sample, step};
+use crate::state::tests::staged::{gib, hello, reading, sample, step};
 use crate::supervise::{Forwarding, TrainerStreams};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -453,22 +453,71 @@ fn the_time_of_an_event_is_that_of_its_message() {
 #[test]
 fn where_memory_grows_a_step_is_traced() {
     let mut told = DrivenSession::running(OnOom::Ask);
-    told.happen(hello(1, PID, None));
-    told.happen(EventKind::Sample(sample(PID, 0, gib(1.0), gib(4.0))));
+    let asked = asked_while_it_grows(&mut told, 1..=60, 0.05);
+    let words = format!("{asked:?}");
+    assert!(
+        matches!(asked[..], [(Pid(PID), ProbeRequest::Trace)]),
+        "{words}"
+    );
+}
+
+/// What the probe is asked while each of these steps leaves so many GiB more.
+fn asked_while_it_grows(
+    told: &mut DrivenSession,
+    steps: std::ops::RangeInclusive<u32>,
+    by: f64,
+) -> Vec<(Pid, ProbeRequest)> {
+    if *steps.start() == 1 {
+        told.happen(hello(1, PID, None));
+    }
     let mut asked = Vec::new();
-    for n in 1..=60_u32 {
+    for n in steps {
         told.now = told.now + Duration::from_millis(300);
-        let baseline = gib(1.0 + 0.05 * f64::from(n));
-        let mut effects = told.happen(step(PID, u64::from(n), baseline, baseline + gib(2.0)));
+        let baseline = gib(1.0 + by * f64::from(n));
+        let mut held = sample(PID, 0, baseline, baseline + gib(2.2));
+        held.allocated_peak = baseline + gib(2.0);
+        let mut effects = told.happen(EventKind::Sample(held));
+        effects.extend(told.happen(step(PID, u64::from(n), baseline, baseline + gib(2.0))));
+        let used = baseline + gib(2.7);
+        effects.extend(told.happen(EventKind::Device(reading(&[(PID, used)]))));
         effects.extend(told.tell(Message::Tick));
         asked.extend(effects.into_iter().filter_map(|effect| match effect {
             SessionEffect::AskProbe(pid, request) => Some((pid, request)),
             _ => None,
         }));
     }
-    let words = format!("{asked:?}");
-    assert!(
-        matches!(asked[..], [(Pid(PID), ProbeRequest::Trace)]),
-        "{words}"
-    );
+    asked
+}
+
+/// Who keeps the memory is looked for while there is time: before the GPU is full, and before the growth is certainly a leak. It is
+/// not looked for again once there is a name.
+#[test]
+fn who_keeps_what_grows_is_looked_for_before_memory_runs_out() {
+    let searches = |asked: &[(Pid, ProbeRequest)]| {
+        let of = |(_, request): &&(Pid, ProbeRequest)| matches!(request, ProbeRequest::Retainers);
+        asked.iter().filter(of).count()
+    };
+    let mut told = DrivenSession::running(OnOom::Ask);
+    let early = asked_while_it_grows(&mut told, 1..=30, 0.25);
+    assert_eq!(searches(&early), 0, "{early:?}");
+    let later = asked_while_it_grows(&mut told, 31..=46, 0.25);
+    assert_eq!(searches(&later), 1, "{later:?}");
+    let mut named = told;
+    let found = crate::event::Retainers {
+        pid: Pid(PID),
+        step: 44,
+        retainers: vec![crate::event::Retainer {
+            name: "history".into(),
+            kind: crate::event::RetainerKind::Attribute,
+            ..crate::event::Retainer::default()
+        }],
+        ..crate::event::Retainers::default()
+    };
+    named.happen(EventKind::Retainers(Box::new(found)));
+    let last = asked_while_it_grows(&mut named, 47..=78, 0.25);
+    assert_eq!(searches(&last), 0, "{last:?}");
+    // Without a name once more, when it is certain.
+    let mut told = DrivenSession::running(OnOom::Ask);
+    let all = asked_while_it_grows(&mut told, 1..=78, 0.25);
+    assert_eq!(searches(&all), 2, "{all:?}");
 }

@@ -19,8 +19,18 @@ const FIGURES: Duration = Duration::from_secs(2);
 impl SessionController {
     pub(super) fn tell_news(&mut self) {
         let leak = self.session.take_leak();
-        if let Some(leak) = &leak {
-            self.look_for_what_grows(leak.certainty);
+        let is_certain = leak
+            .as_ref()
+            .map(|leak| leak.certainty == Certainty::Certain);
+        if is_certain == Some(false) {
+            self.ask_ranks(&ProbeRequest::Trace, |_| true);
+        }
+        if self.session.take_full_soon() || is_certain == Some(true) {
+            let has_no_name = |rank: &RankState| {
+                let found = rank.retainers.as_ref();
+                !found.is_some_and(|(_, found)| found.has_name())
+            };
+            self.ask_ranks(&ProbeRequest::Retainers, has_no_name);
         }
         // Of what only grows so far nobody elsewhere is told.
         let leak = leak.filter(|leak| leak.certainty == Certainty::Certain);
@@ -48,20 +58,15 @@ impl SessionController {
         self.session.hand_over();
     }
 
-    /// Which lines grow is known from two traced steps, and the next one may be minutes away. Who keeps the memory takes a
-    /// search that the training waits for, up to a second: only a run that will end by its leak is held up for that, once.
-    fn look_for_what_grows(&mut self, certainty: Certainty) {
-        let request = match certainty {
-            Certainty::Certain => ProbeRequest::Retainers,
-            Certainty::Likely | Certainty::Possible => ProbeRequest::Trace,
-        };
+    /// Asks the processes of the run that are here. Which lines grow is known from two traced steps, and the next one may be
+    /// minutes away. Who keeps the memory takes a search that the training waits for, usually well below a second: only a
+    /// run that is about to end by its growth is held up for that, and no longer once there is a name. Memory runs out in the
+    /// middle of a step, when there is more to search and often no time.
+    fn ask_ranks(&mut self, request: &ProbeRequest, is_asked: impl Fn(&RankState) -> bool) {
         let run = self.session.state.run();
         let ranks = run.into_iter().flat_map(Run::alive);
-        // A leak is warned of again once its end can be told.
-        let is_asked =
-            |rank: &&RankState| certainty != Certainty::Certain || rank.retainers.is_none();
-        let asked = ranks.filter(is_asked).map(|rank| rank.hello.pid);
-        for pid in asked.filter(|pid| pid.is_here()).collect::<Vec<_>>() {
+        let asked = ranks.filter(|rank| rank.hello.pid.is_here() && is_asked(rank));
+        for pid in asked.map(|rank| rank.hello.pid).collect::<Vec<_>>() {
             self.session
                 .push(SessionEffect::AskProbe(pid, request.clone()));
         }

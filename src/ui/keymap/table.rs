@@ -27,7 +27,7 @@ pub static TABLE: &[Binding] = &[
     bind(InputMode::Watching, &[Key::plain('N')], Action::SearchOlder, "previous", "previous match, further up"),
     bind(InputMode::Watching, &[Key::code(KeyCode::Esc)], Action::EndSearch, "end search", "clear the search, follow"),
     bind(InputMode::Watching, &[Key::plain('o')], Action::OpenOom, "why and what to do", "why memory ran out and what to do"),
-    bind(InputMode::Watching, &[Key::plain('w')], Action::Step(StepMove::WhatLeaks), "what leaks", "what grows (a leak?) and who keeps it alive (the training waits, up to 1 s)"),
+    bind(InputMode::Watching, &[Key::plain('w')], Action::Step(StepMove::WhatLeaks), "what leaks", "what grows (a leak?) and who keeps it alive (the training waits, mostly below 1 s)"),
     bind(InputMode::Watching, &[Key::plain('s'), Key::plain('S')], Action::OpenStep, "step", "what a step is made of, line by line"),
     bind(InputMode::Watching, &[Key::code(KeyCode::Tab)], Action::NextPane, "panes", "next pane below the chart"),
     bind(InputMode::Watching, &[Key::code(KeyCode::BackTab)], Action::PreviousPane, "", "previous pane"),
@@ -86,7 +86,7 @@ pub static TABLE: &[Binding] = &[
     bind(InputMode::Watching, &[Key::plain('q')], Action::Quit, "quit", "quit (asks while the training runs)"),
 
     bind(InputMode::Step, &[Key::plain('m')], Action::Step(StepMove::Regroup), "modules", "by lines, by modules, as a flame graph, by what grows"),
-    bind(InputMode::Step, &[Key::plain('w')], Action::Step(StepMove::WhatLeaks), "what leaks", "what grows (a leak?) and who keeps it alive (the training waits, up to 1 s)"),
+    bind(InputMode::Step, &[Key::plain('w')], Action::Step(StepMove::WhatLeaks), "what leaks", "what grows (a leak?) and who keeps it alive (the training waits, mostly below 1 s)"),
     bind(InputMode::Step, &[Key::plain('n')], Action::Step(StepMove::Newest), "newest", "the newest traced step, and trace the next one now (it takes a little longer)"),
     bind(InputMode::Step, &[Key::code(KeyCode::Enter)], Action::Flame(FlameMove::ZoomIn), "zoom in", "the selected part over the whole width"),
     bind(InputMode::Step, &[Key::code(KeyCode::Backspace)], Action::Flame(FlameMove::ZoomOut), "zoom out", "back to what contains it"),

@@ -398,6 +398,26 @@ class Lines(Who):
         self.assertNotIn("left", line)
         del losses
 
+    def test_after_one_that_had_no_time_the_next_has_more(self):
+        given = []
+
+        class Short(retainers.Search):
+            def run(self):
+                given.append(round(self.until - time.monotonic(), 1))
+                return rows[len(given) - 1]
+
+        name = {"name": "kept", "kind": "global", "bytes": MIB}
+        no_name = {"name": "", "kind": "other", "bytes": MIB}
+        rows = [([], False), ([no_name], False), ([name], False), ([name], True)]
+        self.weight = self.tensor()
+        structure = types.SimpleNamespace(kinds=lambda of: ({}, {}))
+        taken = retainers.Retainers(fake_torch(), 7, Owners(), types.SimpleNamespace(count=18), structure)
+        with mock.patch.object(retainers, "Search", Short):
+            told = [taken.take(0, []) and taken.was_too_short for _ in range(3)]
+            taken.at_oom(0, [], is_rehearsed=False)
+        self.assertEqual(told, [True, True, False])
+        self.assertEqual(given, [retainers.PATIENCE, retainers.LONGER, retainers.LONGER, retainers.PATIENCE])
+
     def test_without_a_gil_nothing_is_looked_at(self):
         self.weight = self.tensor()
         before = getattr(sys, "_is_gil_enabled", None)

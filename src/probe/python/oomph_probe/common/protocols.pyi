@@ -54,6 +54,8 @@ class StepRehearsal(Protocol):
 class RetainerSearch(Protocol):
     """What looks for who keeps memory alive."""
 
+    was_too_short: bool
+
     def take(self, device: int, segments: Segments) -> Line: ...
 
 class SnapshotSaver(Protocol):

@@ -4,7 +4,8 @@ once who keeps it. Nothing is ever done without being asked.
 
 Lines of JSON come back over the socket that the probe writes to; the sampler's thread reads them. A search waits
 until the next optimizer step has ended: then only what stays is alive, and it is the training's thread that looks,
-so that nothing changes meanwhile. Where no step ends (an evaluation, a data loader) the sampler's thread does it.
+so that nothing changes meanwhile. Where no step ends (an evaluation, a data loader) the sampler's thread does it. One
+that came to nothing because it had no time is made once more, with more.
 """
 
 from __future__ import annotations
@@ -58,6 +59,8 @@ class Requests:
         self.unread = b""
         # When a search was asked for; taken by whoever does it.
         self.asked_at: float | None = None
+        # Whether that is the second one, after one that had no time.
+        self.is_second = False
         self.lock = allocate_lock()
 
     def take(self, received: bytes) -> None:
@@ -78,12 +81,17 @@ class Requests:
     def handle(self, request: dict[str, Any]) -> None:
         kind = request["request"]
         if kind == "retainers":
-            self.asked_at = time.monotonic()
-            self.steps.hurry()
+            self.is_second = False
+            self.ask()
         elif kind == "snapshot":
             self.dump.save_now(request["directory"])
         elif kind == "trace":
             self.tracing.hurry()
+
+    def ask(self) -> None:
+        """Has it looked for at the end of the next step."""
+        self.asked_at = time.monotonic()
+        self.steps.hurry()
 
     def is_waiting(self) -> bool:
         """Whether a search waits for the end of a step."""
@@ -103,6 +111,10 @@ class Requests:
             except Exception as error:
                 errors.ours("look for who keeps memory alive")
                 self.note("who keeps memory alive could not be looked for: %r" % error)
+                return
+            if self.retainers.was_too_short and not self.is_second:
+                self.is_second = True
+                self.ask()
 
     def send_retainers(self, device: int) -> None:
         segments = self.torch.cuda.memory._snapshot(device)["segments"]

@@ -35,10 +35,13 @@ if TYPE_CHECKING:
 
 # Seconds between two, for programs that catch one out-of-memory after another.
 EVERY = 60.0
-# In seconds, and where a step is rehearsed, which says more of the step's own tensors; and objects of the heap beyond
-# which even one walk over it takes longer.
-PATIENCE, BESIDE_A_REHEARSAL = 1.0, 0.2
+# In seconds; once that was too short for any name; and where a step is rehearsed, which says more of the step's own
+# tensors. With other work on all cores a search takes three times as long as alone.
+PATIENCE, LONGER, BESIDE_A_REHEARSAL = 1.0, 3.0, 0.2
+# Objects of the heap beyond which even one walk over it takes longer, and how many are looked at between two looks at
+# the clock.
 MOST_OBJECTS = 5000000
+AT_ONCE = 100000
 # Names that are told, and how many tensors are tried for them.
 MOST_NAMES, MOST_TRIES = 6, 10
 # Walks over the heap for one of them, and levels that are shown.
@@ -148,26 +151,24 @@ class Search:
     def pool(self) -> list[Tensors] | None:
         """The tensors there are, each with what it alone keeps, in the order in which their graphs were made;
         None where there are too many objects."""
-        # By the type's id: a metaclass may compare or hash in its own way.
-        is_tensor: dict[int, bool] = {}
+        # By the types' ids: a metaclass may compare or hash in its own way.
+        kinds = {id(kind) for kind in with_subclasses(self.torch.Tensor)}
         found = []
         every = gc.get_objects()
         self.objects = len(every)
         if self.objects > MOST_OBJECTS:
             return None
-        for count, each in enumerate(every):
-            kind = type(each)
-            known = is_tensor.get(id(kind))
-            if known is None:
-                known = is_tensor[id(kind)] = issubclass(kind, self.torch.Tensor)
-            if known and self.is_there(each):
-                address = self.graphs.address_of(each)
-                if address in self.blocks:
-                    self.graphs.made_by(each, address)
-                    found.append((sequence(each), address, weakref.ref(each)))
-            if count % 10000 == 0 and time.monotonic() > self.until:
-                return None
-        del every, each
+        for first in range(0, len(every), AT_ONCE):
+            for each in [each for each in every[first : first + AT_ONCE] if id(type(each)) in kinds]:
+                if self.is_there(each):
+                    address = self.graphs.address_of(each)
+                    if address in self.blocks:
+                        self.graphs.made_by(each, address)
+                        found.append((sequence(each), address, weakref.ref(each)))
+                del each
+                if time.monotonic() > self.until:
+                    return None
+        del every
         # The last of a step reaches the others: what they keep is its.
         found.sort(key=lambda entry: -entry[0])
         pool = []
@@ -361,6 +362,14 @@ def is_odd(referrer: object) -> bool:
     return variables.length_of(referrer) is None and objects.namespace_of(referrer) is None
 
 
+def with_subclasses(kind: type) -> list[type]:
+    """A type and all that are made from it."""
+    found = [kind]
+    for each in found:
+        found.extend(type.__subclasses__(each))
+    return found
+
+
 def sequence(tensor: Tensor) -> int:
     """When its graph was made; -1 without one."""
     try:
@@ -381,6 +390,8 @@ class Retainers:
         self.structure = structure
         # When the last out-of-memory was looked into.
         self.looked_at: float | None = None
+        # Whether the last search came to no name because it had no time: the next one has more.
+        self.was_too_short = False
 
     def at_oom(self, device: int, segments: Segments, is_rehearsed: bool = False) -> Line | None:
         """The line of an out-of-memory; None where the last one was looked into a moment ago. `is_rehearsed`: it is
@@ -389,11 +400,13 @@ class Retainers:
         if self.looked_at is not None and now - self.looked_at < EVERY:
             return None
         self.looked_at = now
-        return self.take(device, segments, BESIDE_A_REHEARSAL if is_rehearsed else PATIENCE)
+        return self.take(device, segments, BESIDE_A_REHEARSAL if is_rehearsed else None)
 
-    def take(self, device: int, segments: Segments, patience: float = PATIENCE) -> Line:
-        """The line for the wire."""
+    def take(self, device: int, segments: Segments, patience: float | None = None) -> Line:
+        """The line for the wire. `patience` are the seconds that it may take."""
         began = time.monotonic()
+        if patience is None:
+            patience = LONGER if self.was_too_short else PATIENCE
         line = {"event": "retainers", "pid": self.pid, "device": int(device), "step": self.steps.count}
         if not getattr(sys, "_is_gil_enabled", is_true)():
             line["left"] = "Python runs without a GIL, so its objects change while they are looked at"
@@ -410,6 +423,7 @@ class Retainers:
         finally:
             if collects:
                 gc.enable()
+        self.was_too_short = not ended and not any(row["kind"] != variables.OTHER for row in found)
         explained = search.size(search.explained)
         line.update(
             retainers=found,
