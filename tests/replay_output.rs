@@ -133,7 +133,7 @@ fn a_recording_that_does_not_say_when_shows_it_at_its_end() {
     terminal.press(">>>>>>>>");
     terminal.wait_for("word-039", PATIENCE);
     let without = stored(true, false);
-    replay(without.path()).wait_for("log is not beside the recording", PATIENCE);
+    replay(without.path()).wait_for("no output log beside the recording", PATIENCE);
 }
 
 #[test]

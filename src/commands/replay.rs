@@ -18,7 +18,7 @@ use crate::query::recordings;
 use crate::query::told::each_event;
 use crate::remedy::Remedy;
 use crate::report;
-use crate::state::{Run, RunOutcome, State};
+use crate::state::State;
 use crate::ui::theme::Scheme;
 use crate::ui::{
     Effect, Pace, Preferences, RecordedOutput, Replay, ReplayControl, Scene, SeekTarget, Subject,
@@ -163,24 +163,23 @@ async fn play(
     screen.view.prefer(preferences);
     let began = player.next_at().unwrap_or(Moment::ZERO);
     let mut playback = Playback::new(began, clock.now());
-    if let Some(at) = at {
-        player.seek_to(at);
+    let is_shown = output.words() != RecordedOutput::NotThere;
+    match at {
+        Some(END) => player.seek(SeekTarget::End, began, Duration::ZERO)?,
+        Some(at) => player.seek_to(at),
+        None => {
+            if let Some(first) = player::first_seen(file, is_shown) {
+                player.seek_to(first);
+            }
+        }
     }
     let mut drawn = (None, 0);
     let mut offers = Offers::default();
     let mut last_run = LastRun::of(file);
-    let mut is_to_end = at == Some(END);
     let mut chosen = None;
     loop {
         let now = clock.now();
-        let mut turn = playback.play(now, &mut player);
-        if is_to_end && player.next_at().is_none() {
-            is_to_end = false;
-            let outcome = player.state.run().map(Run::outcome);
-            if outcome == Some(RunOutcome::OutOfMemory) {
-                turn = Turn::RanOut;
-            }
-        }
+        let turn = playback.play(now, &mut player);
         if turn == Turn::RanOut {
             // What one plays a recording for.
             playback.hold();

@@ -318,4 +318,6 @@ pub enum SeekTarget {
     NextOom,
     NextRun,
     PreviousRun,
+    /// To how it ended.
+    End,
 }

@@ -5,8 +5,8 @@ use super::chart::Move;
 use super::dialog::{Details, Dialog};
 use super::headroom;
 use super::layout::layout_of;
-use super::pane::{rank_map, spec::Scrolling};
-use super::scene::{RecordedOutput, Scene, Subject};
+use super::pane::{ListScroll, rank_map, spec::Scrolling};
+use super::scene::{Scene, Subject};
 use super::step::choice;
 use super::view::{Keyboard, View};
 use crate::diagnosis::Cause;
@@ -112,13 +112,18 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
         },
         Action::OpenFailedStep => choice::has_failed(scene),
         Action::Step(_) => view.step.as_ref().and_then(StepView::read).is_some(),
-        Action::ToStart | Action::ToEnd => selecting || pane_scrolls(view, scene),
+        Action::ToStart => selecting || pane_scrolls(view, scene),
+        Action::ToEnd => {
+            // At its end already the key goes to that of the recording.
+            let goes_on = matches!(scene.subject, Subject::Recording(_)) && is_at_end(view);
+            selecting || pane_scrolls(view, scene) && !goes_on
+        }
         Action::OpenOom => {
             let rejected = || scene.remedies.iter().any(|r| r.id == RemedyId::Without);
             scene.state.oom().is_some() || rejected()
         }
         Action::Search if matches!(view.dialog, Some(Dialog::Help(_))) => true,
-        Action::Search | Action::Select => has_output(scene) && run.is_some(),
+        Action::Search | Action::Select => scene.has_output() && run.is_some(),
         Action::SearchOlder | Action::SearchNewer | Action::EndSearch => {
             view.output.search().is_some()
         }
@@ -158,14 +163,6 @@ fn tells_what_leaks(view: &View, scene: &Scene) -> bool {
     is_told && has_grown(view, scene)
 }
 
-/// Whether there is output to look at.
-pub(super) fn has_output(scene: &Scene) -> bool {
-    match scene.subject {
-        Subject::Own | Subject::Elsewhere(_) => true,
-        Subject::Recording(replay) => replay.output == RecordedOutput::Shown,
-    }
-}
-
 /// Whether footer and help list an action. Ctrl-C quits what can only be watched, but its words speak of
 /// a training.
 pub(super) fn is_listed(view: &View, action: Action, scene: &Scene) -> bool {
@@ -189,6 +186,15 @@ fn pane_scrolls(view: &View, scene: &Scene) -> bool {
             let (all, shown) = list_rows(view, scene);
             all > shown
         }
+    }
+}
+
+/// Whether the pane shows its end; a device is selected, not scrolled to.
+fn is_at_end(view: &View) -> bool {
+    match view.pane.spec().scrolling {
+        Scrolling::Nothing | Scrolling::Devices => true,
+        Scrolling::Output => view.output.scrolled() == 0,
+        Scrolling::List { .. } => view.list == ListScroll::default(),
     }
 }
 

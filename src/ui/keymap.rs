@@ -367,6 +367,7 @@ pub fn plain_text() -> String {
 mod tests {
     use super::*;
     use crate::remedy::RemedyId;
+    use crate::ui::action::SeekTarget;
     use crate::ui::theme::ASCII;
 
     #[test]
@@ -392,7 +393,10 @@ mod tests {
                 let elsewhere = |binding: &Binding| {
                     matches!(
                         binding.action,
-                        Action::PlayOrPause | Action::Flame(_) | Action::NextStandout
+                        Action::PlayOrPause
+                            | Action::Seek(SeekTarget::End)
+                            | Action::Flame(_)
+                            | Action::NextStandout
                     )
                 };
                 if other.mode == binding.mode && elsewhere(other) == elsewhere(binding) {

@@ -84,9 +84,12 @@ impl Layout {
     }
 
     /// Where the output needs fewer rows than its pane has, the chart gets the others. In steps, so that
-    /// the chart does not move with every line; the program's terminal keeps its size.
-    fn shorten_pane(&mut self, used: u16) {
-        let wanted = used.div_ceil(OUTPUT_STEP).max(1) * OUTPUT_STEP + 1;
+    /// the chart does not move with every line; the program's terminal keeps its size. A recording without output has one row to say so.
+    fn shorten_pane(&mut self, used: Option<u16>) {
+        let wanted = match used {
+            Some(used) => used.div_ceil(OUTPUT_STEP).max(1) * OUTPUT_STEP + 1,
+            None => 2,
+        };
         let (Some(pane), Some((Pane::Memory, chart))) = (&mut self.pane, self.placed.first_mut())
         else {
             return;
@@ -183,7 +186,7 @@ pub(super) fn layout_of(view: &View, scene: &Scene) -> Layout {
     // Over a dialog about an OOM the chart stands as it is, or the dialog would hide its end.
     let decides = matches!(&view.dialog, Some(Dialog::Oom(_) | Dialog::Edit(_)));
     if view.pane == Pane::Output && view.maximized == Maximized::Nothing && !decides {
-        layout.shorten_pane(view.output.used_rows());
+        layout.shorten_pane(scene.has_output().then(|| view.output.used_rows()));
     }
     layout.fill_side(scene.state);
     layout
@@ -368,7 +371,7 @@ mod tests {
                     let mut layout = arrange(area, maximized, scene);
                     let size = child_size(&layout);
                     if maximized == Maximized::Nothing && width % 2 == 0 {
-                        layout.shorten_pane(height / 3);
+                        layout.shorten_pane((height % 3 > 0).then_some(height / 3));
                         assert_eq!(child_size(&layout), size);
                     }
                     layout.fill_side(scene.state);

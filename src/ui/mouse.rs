@@ -1,7 +1,7 @@
 //! The mouse: what a click, the wheel and a drag change in a [`View`].
 
 use super::action::{Action, Effect};
-use super::available::{has_output, is_available};
+use super::available::is_available;
 use super::chart::{self, Move};
 use super::dialog::Dialog;
 use super::keymap::{self, InputMode};
@@ -104,7 +104,7 @@ fn click(view: &mut View, at: Position, scene: &Scene) -> Option<Effect> {
 
 /// Selects the rows from where the button went down to the mouse.
 fn drag(view: &mut View, at: Position, scene: &Scene) {
-    let on_output = view.dialog.is_none() && view.pane == Pane::Output && has_output(scene);
+    let on_output = view.dialog.is_none() && view.pane == Pane::Output && scene.has_output();
     let pane = layout_of(view, scene).pane;
     let Some(pane) = pane.filter(|pane| on_output && pane.contains(view.pressed)) else {
         return;

@@ -1,7 +1,7 @@
 //! Why a key does nothing outside of a dialog: nobody is to wonder whether it was heard.
 
 use super::action::{Action, StepMove};
-use super::available::{has_grown, has_output};
+use super::available::has_grown;
 use super::keymap::{self, InputMode, Key};
 use super::layout::layout_of;
 use super::pane::Pane;
@@ -87,7 +87,7 @@ fn reason(asked: Action, view: &View, scene: &Scene) -> Option<String> {
         Action::OpenOom => "memory has not run out",
         Action::OpenFailedStep => "which lines held the memory is not known",
         Action::SearchOlder | Action::SearchNewer | Action::EndSearch => NO_SEARCH,
-        Action::Search | Action::Select => match has_output(scene) {
+        Action::Search | Action::Select => match scene.has_output() {
             true => NO_RUN,
             false => "the program's output is not beside the recording",
         },

@@ -126,6 +126,14 @@ impl<'a> Scene<'a> {
         can && self.state.run().is_some()
     }
 
+    /// Whether there is output to look at.
+    pub fn has_output(&self) -> bool {
+        match self.subject {
+            Subject::Own | Subject::Elsewhere(_) => true,
+            Subject::Recording(replay) => replay.output == RecordedOutput::Shown,
+        }
+    }
+
     /// Whether it goes on by itself, with its output.
     pub fn is_live(&self) -> bool {
         match self.subject {

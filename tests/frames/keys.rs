@@ -298,7 +298,10 @@ fn a_command_that_cannot_be_read_is_not_relaunched() {
 fn a_replay_says_what_it_has_and_no_key_of_a_training() {
     let (story, mut view) = staged("replay");
     let text = crate::frames::text(&crate::frames::draw(&story, &view, 100, 30));
-    assert!(text.contains("log is not beside the recording"), "{text}");
+    assert!(
+        text.contains("no output log beside the recording"),
+        "{text}"
+    );
     press(&story, &mut view, KeyCode::Char('?'));
     let text = crate::frames::text(&crate::frames::draw(&story, &view, 100, 60));
     for words in ["recording continues", "interrupt", "relaunch"] {
@@ -362,6 +365,7 @@ fn a_recording_that_is_played_can_be_steered_and_nothing_else() {
         ('(', ReplayControl::Seek(SeekTarget::Back)),
         ('}', ReplayControl::Seek(SeekTarget::NextRun)),
         ('{', ReplayControl::Seek(SeekTarget::PreviousRun)),
+        ('G', ReplayControl::Seek(SeekTarget::End)),
     ] {
         let effect = press(&story, &mut view, KeyCode::Char(key));
         assert_eq!(effect, Some(Effect::Replay(control)));

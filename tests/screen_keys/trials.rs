@@ -211,6 +211,11 @@ fn seeking(target: SeekTarget) -> Trial {
     let at_second_run = || vec![("}", Screen(is_in_run_two))];
     match target {
         SeekTarget::NextOom => trial(Stage::TwoRuns, vec![], Text(RAN_OUT)),
+        SeekTarget::End => trial(
+            Stage::TwoRuns,
+            vec![],
+            Screen(|screen| header(screen).contains("run 2") && screen.contains(RAN_OUT)),
+        ),
         SeekTarget::NextRun => trial(Stage::TwoRuns, vec![], Screen(is_in_run_two)),
         SeekTarget::PreviousRun => trial(
             Stage::TwoRuns,

@@ -8,7 +8,7 @@ use crate::query::told::unreadable;
 use crate::recording::{self, Events, ReadError};
 use crate::state::{Run, RunOutcome, State};
 use crate::ui::SeekTarget;
-use crate::units::{Moment, RunNumber};
+use crate::units::{Bytes, Moment, RunNumber};
 use anyhow::Context;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -41,6 +41,33 @@ enum Seeking {
     Oom,
     /// The start of this run.
     RunStart(RunNumber),
+    /// The recording's end.
+    End,
+}
+
+/// Events among which the first that shows anything is looked for.
+const FIRST_EVENTS: usize = 5_000;
+
+/// What is played before it.
+const LEAD: Duration = Duration::from_secs(1);
+
+/// When playing begins, so that there is soon something to see: a training imports and loads for long before it uses the GPU. What
+/// it prints meanwhile is something to see, where its output `is_shown`. `None` where that is not known early.
+pub(super) fn first_seen(path: &Path, is_shown: bool) -> Option<Moment> {
+    let events = recording::read(path).ok()?;
+    let first = events
+        .take(FIRST_EVENTS)
+        .flatten()
+        .find(|event| match &event.what {
+            EventKind::Sample(sample) => sample.reserved > Bytes::ZERO,
+            EventKind::Logged(logged) => is_shown && logged.bytes > Bytes::ZERO,
+            EventKind::Oom(_) | EventKind::Exited(_) => true,
+            _ => false,
+        })?;
+    match first.what {
+        EventKind::Exited(_) => None,
+        _ => Some(Moment(first.at.0.saturating_sub(LEAD.as_micros() as u64))),
+    }
 }
 
 /// What a turn brought.
@@ -120,15 +147,24 @@ impl RecordingPlayer {
                 Some(Seeking::To(moment) | Seeking::Forward(moment)) => {
                     self.next_at() <= Some(moment)
                 }
-                Some(Seeking::Oom | Seeking::RunStart(_)) => true,
+                Some(Seeking::Oom | Seeking::RunStart(_) | Seeking::End) => true,
                 None => self.next_at() <= Some(until),
             };
             if self.next_at().is_none() || !is_due {
-                self.seeking = None;
-                return Turn::Done;
+                let sought = self.seeking.take();
+                let outcome = self.state.run().map(Run::outcome);
+                let ran_out = outcome == Some(RunOutcome::OutOfMemory);
+                return match sought == Some(Seeking::End) && ran_out {
+                    true => Turn::RanOut,
+                    false => Turn::Done,
+                };
             }
             let sought = self.seeking;
-            if self.step() && !matches!(sought, Some(Seeking::To(_) | Seeking::RunStart(_))) {
+            let passes = matches!(
+                sought,
+                Some(Seeking::To(_) | Seeking::RunStart(_) | Seeking::End)
+            );
+            if self.step() && !passes {
                 self.seeking = None;
                 return Turn::RanOut;
             }
@@ -142,7 +178,7 @@ impl RecordingPlayer {
             Some(Seeking::RunStart(number)) => {
                 self.state.run().map(|run| run.number) >= Some(number)
             }
-            Some(Seeking::Oom) | None => false,
+            Some(Seeking::Oom | Seeking::End) | None => false,
         }
     }
 
@@ -171,6 +207,7 @@ impl RecordingPlayer {
                 Seeking::To(Moment(position.0.saturating_sub(stride)))
             }
             SeekTarget::NextOom => Seeking::Oom,
+            SeekTarget::End => Seeking::End,
             SeekTarget::NextRun => Seeking::RunStart(run.next()),
             SeekTarget::PreviousRun => {
                 self.rewind()?;
@@ -269,9 +306,13 @@ impl Upcoming {
 mod tests {
     use super::*;
 
+    fn path(name: &str) -> PathBuf {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        root.join(format!("tests/replay/{name}.jsonl"))
+    }
+
     fn player(name: &str) -> RecordingPlayer {
-        let path = format!("{}/tests/replay/{name}.jsonl", env!("CARGO_MANIFEST_DIR"));
-        RecordingPlayer::open(Path::new(&path)).unwrap()
+        RecordingPlayer::open(&path(name)).unwrap()
     }
 
     /// Turns until nothing more is to be done.
@@ -281,6 +322,26 @@ mod tests {
                 Turn::More => {}
                 done => return done,
             }
+        }
+    }
+
+    /// Where the program's output is shown as well, what it prints while it loads is something to see.
+    #[test]
+    fn playing_begins_where_there_is_something_to_see() {
+        let first = |name: &str| first_seen(&path(name), false);
+        let began = first("leak-traced").expect("a reading");
+        assert_eq!(began.0 / 1_000_000, 3, "the GPU is used from 0:04 on");
+        assert_eq!(first("isolated"), None, "without a probe from its start");
+        assert_eq!(first_seen(&path("two-ranks"), true), first("two-ranks"));
+    }
+
+    #[test]
+    fn the_end_is_how_it_ended() {
+        for (name, ended) in [("capacity", Turn::RanOut), ("vit", Turn::Done)] {
+            let mut player = player(name);
+            player.seek(SeekTarget::End, Moment::ZERO, LEAD).unwrap();
+            assert_eq!(settle(&mut player, Moment::ZERO), ended, "{name}");
+            assert_eq!(player.next_at(), None, "{name}");
         }
     }
 

@@ -86,10 +86,8 @@ fn missing(scene: &Scene) -> Option<&'static str> {
     };
     match replay.output {
         RecordedOutput::Shown => None,
-        RecordedOutput::NotThere => Some("the output's log is not beside the recording"),
-        RecordedOutput::AtTheEnd => Some(
-            "the recording does not say when the output came: it is shown at the recording's end",
-        ),
+        RecordedOutput::NotThere => Some("no output log beside the recording"),
+        RecordedOutput::AtTheEnd => Some("its output is shown at the recording's end"),
     }
 }
 
