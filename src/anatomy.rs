@@ -7,7 +7,9 @@ mod growth;
 mod holdings;
 
 pub use growth::{GrownLine, GrownModule, StepGrowth};
-pub use holdings::{FlameNode, Holding, by_category, by_line, categories_over_time, flame};
+pub use holdings::{
+    FlameNode, Holding, WithoutLine, by_category, by_line, categories_over_time, flame,
+};
 
 use crate::event::{BlockOrigin, MemoryKind, Phase, PhaseStart, StepTrace};
 use crate::forecast::trace::places_of;

@@ -12,7 +12,8 @@ pub mod text;
 pub use proof::{RunProof, proof_words};
 
 use crate::anatomy::{
-    Category, Holding, ModuleHolding, StepAnatomy, StepGrowth, by_category, by_line, by_module,
+    Category, Holding, ModuleHolding, StepAnatomy, StepGrowth, WithoutLine, by_category, by_line,
+    by_module,
 };
 use crate::command::CommandLine;
 use crate::diagnosis::{AmongRanks, Certainty, Evidence, Finding, Phrase};
@@ -109,6 +110,8 @@ pub struct MemoryHolder {
     /// What the program's line says.
     pub says: Option<String>,
     pub category: Option<Category>,
+    /// Whether no line or module of it is known: the place says why.
+    pub place_is_unknown: bool,
     pub bytes: Bytes,
     pub blocks: u64,
     /// So many modules, alike but for a number.
@@ -148,6 +151,10 @@ pub enum RemarkOf {
 }
 
 const LINE_UNKNOWN: &str = "line not known";
+
+const BY_AUTOGRAD: &str = "made by autograd in the backward pass, where no line of Python runs";
+
+const FROM_BEFORE: &str = "from before this step";
 
 fn in_module(name: Option<&str>) -> String {
     name.map_or_else(|| "outside of modules".into(), |name| format!("in {name}"))
@@ -205,6 +212,7 @@ impl MemoryHolder {
                 Some(MemoryKind::OptimizerState) => Some(Category::OptimizerState),
                 Some(MemoryKind::Unknown) | None => None,
             },
+            place_is_unknown: false,
             bytes: line.bytes,
             blocks: line.blocks,
             alike: 1,
@@ -213,13 +221,18 @@ impl MemoryHolder {
 
     fn of_step(holding: &Holding, source: &SourceTexts) -> MemoryHolder {
         let line = holding.line.as_ref();
-        let place = line.map(|line| line.path_to(None, ""));
         let inside = holding.inside.as_ref();
         MemoryHolder {
-            place: place.unwrap_or_else(|| LINE_UNKNOWN.into()),
+            place: match (line, holding.without_line) {
+                (Some(line), _) => line.path_to(None, ""),
+                (None, Some(WithoutLine::Backward)) => BY_AUTOGRAD.into(),
+                (None, Some(WithoutLine::FromBefore)) => FROM_BEFORE.into(),
+                (None, Some(WithoutLine::Unseen) | None) => LINE_UNKNOWN.into(),
+            },
             inside: inside.map(|inside| inside.path_to(None, "")),
             says: line.and_then(|line| source.of(line)).map(String::from),
             category: Some(holding.category),
+            place_is_unknown: line.is_none(),
             bytes: holding.bytes,
             blocks: holding.blocks as u64,
             alike: 1,
@@ -230,12 +243,13 @@ impl MemoryHolder {
         let is_earlier = holding.from_before.fraction_of(holding.bytes) > Some(MOST_OF_IT);
         MemoryHolder {
             place: match &holding.module {
-                None if is_earlier => "from before this step".into(),
+                None if is_earlier => FROM_BEFORE.into(),
                 module => in_module(module.as_deref()),
             },
             inside: None,
             says: None,
             category: Some(holding.category),
+            place_is_unknown: false,
             bytes: holding.bytes,
             blocks: holding.blocks as u64,
             alike: holding.alike,
@@ -372,20 +386,52 @@ impl KnownLines {
     }
 }
 
+/// Why there are blocks at an OOM whose lines are not known: recording them all the time would cost the training up to a tenth.
+const WHY_NOT_ALL: &str =
+    "oomph records them in the first steps and while memory grows, not in every step";
+
+/// "Lines known for 0.5 of 23.3 GiB", and why not for all.
+pub fn why_not_all(known: &str) -> Phrase {
+    Phrase::from(format!("Lines {known}")).and(": ", WHY_NOT_ALL)
+}
+
 /// The lines with the most live memory at an OOM, so many at the most, for whoever has no room for more; where
-/// too little is known of them, that.
+/// too little is known of them, that, and why.
 pub fn largest_lines(oom: &OomIncident, source: &SourceTexts, most: usize) -> Vec<DocumentBlock> {
     let Some(known) = KnownLines::at(oom) else {
         return Vec::new();
     };
     match known.words().filter(|_| !known.is_most()) {
-        Some(words) => vec![DocumentBlock::detail(format!("Lines {words}"))],
+        Some(words) => vec![DocumentBlock::detail(why_not_all(&words))],
         None => {
             let mut lines = lines_of(oom, source);
             lines.truncate(most);
             vec![DocumentBlock::Tree(Tree::Lines(lines))]
         }
     }
+}
+
+/// The same, and where too little is known of them the lines of a step of the same process that was traced whole.
+pub fn largest_lines_or_of_step(
+    oom: &OomIncident,
+    source: &SourceTexts,
+    most: usize,
+    step: Option<&StepAnatomy>,
+) -> Vec<DocumentBlock> {
+    let mut blocks = largest_lines(oom, source, most);
+    let is_known = KnownLines::at(oom).is_none_or(KnownLines::is_most);
+    if let Some(step) = step.filter(|_| !is_known) {
+        let peak = step.peak();
+        let mut held = lines_at(step, peak, source);
+        held.truncate(most);
+        let (number, bytes) = (step.step, step.allocated[peak]);
+        let words = format!(
+            "Step {number} was traced whole; of its peak of {bytes} most was allocated by:"
+        );
+        blocks.push(DocumentBlock::detail(words));
+        blocks.push(DocumentBlock::Tree(Tree::Lines(held)));
+    }
+    blocks
 }
 
 /// Without what the program's lines say.
@@ -405,11 +451,13 @@ pub fn lines_heading(words: &str, oom: &OomIncident) -> DocumentBlock {
     })
 }
 
-/// The lines that hold memory at a position of a traced step.
+/// The lines that hold memory at a position of a traced step, the largest first; what has none comes behind them, and says why.
 pub fn lines_at(step: &StepAnatomy, position: usize, source: &SourceTexts) -> Vec<MemoryHolder> {
-    let lines = by_line(step, position);
+    let (lines, others): (Vec<_>, Vec<_>) =
+        (by_line(step, position).into_iter()).partition(|of| of.line.is_some());
     lines
         .iter()
+        .chain(&others)
         .map(|of| MemoryHolder::of_step(of, source))
         .collect()
 }

@@ -6,6 +6,7 @@
 //! must be able to reserve (`replay`). Pure; it knows neither keys nor edits of commands.
 
 mod contradiction;
+mod ended;
 mod estimate;
 mod hint;
 mod largest;
@@ -22,6 +23,7 @@ mod traced;
 mod workspaces;
 
 pub use crate::event::Basis;
+pub use ended::room_after_end;
 pub use estimate::{ActivationReduction, Allocator, Estimate, Target};
 pub use hint::{BatchRoom, Hint, RoomBasis, RoomSearch, TracedHint, hint, traced_search};
 pub use largest::{Division, ForecastInputs, MARGIN, divided, edge, rounded};

@@ -23,9 +23,11 @@ pub mod score;
 pub mod slack;
 pub mod story;
 mod time_axis;
+mod unused;
 
-pub use ending::{diagnosis, hidden_oom, nothing_trained, summary, unused, winning_command};
+pub use ending::{diagnosis, hidden_oom, nothing_trained, summary, winning_command};
 pub use growth::growth;
+pub use unused::{unused, unused_in_report};
 
 /// A recording of `tests/replay`, in order.
 #[cfg(test)]

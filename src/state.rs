@@ -90,6 +90,13 @@ impl State {
         self.runs.last()
     }
 
+    /// How long its runs took, without the time in which somebody was asked between them.
+    pub fn runs_took(&self) -> Duration {
+        let current = self.run().filter(|run| run.ended.is_none());
+        let so_far = current.map(|run| self.now.since(run.started));
+        self.ended_runs_took() + so_far.unwrap_or_default()
+    }
+
     /// What the runs took that have ended, one after the other.
     pub fn ended_runs_took(&self) -> Duration {
         let ended = |run: &Run| Some(run.ended?.0.since(run.started));

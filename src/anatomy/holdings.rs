@@ -2,10 +2,10 @@
 
 use super::{Category, StepAnatomy, StepBlock};
 use super::{by_module, path};
-use crate::event::SourceLine;
+use crate::event::{Phase, SourceLine};
 use crate::units::Bytes;
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 /// What one line holds of one category.
@@ -13,6 +13,8 @@ use std::path::Path;
 pub struct Holding {
     /// The program's line; `None` for blocks whose origin is not known.
     pub line: Option<SourceLine>,
+    /// Where it is not: why most of it has none.
+    pub without_line: Option<WithoutLine>,
     /// The library's line below it that holds the most of it.
     pub inside: Option<SourceLine>,
     pub category: Category,
@@ -20,17 +22,48 @@ pub struct Holding {
     pub blocks: usize,
 }
 
+/// Why no line of the program is known of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum WithoutLine {
+    /// Autograd made it in the backward pass: on its threads no line of Python runs.
+    Backward,
+    /// It was there when the step began, and no stack was recorded when it was made.
+    FromBefore,
+    Unseen,
+}
+
+impl WithoutLine {
+    fn of(anatomy: &StepAnatomy, block: &StepBlock) -> WithoutLine {
+        match (block.from, anatomy.phase(block.from)) {
+            (0, _) => WithoutLine::FromBefore,
+            (_, Phase::Backward) => WithoutLine::Backward,
+            (_, _) => WithoutLine::Unseen,
+        }
+    }
+}
+
 /// The lines that hold memory at a position.
 pub fn by_line(anatomy: &StepAnatomy, position: usize) -> Vec<Holding> {
     // Blocks are many, origins are few: texts are compared for these alone.
     let mut of_origins: HashMap<(Option<usize>, Category), (Bytes, usize)> = HashMap::new();
+    let mut without_line: BTreeMap<(Category, WithoutLine), Bytes> = BTreeMap::new();
     for block in alive(anatomy, position) {
         let (bytes, blocks) = of_origins
             .entry((block.origin, block.category))
             .or_insert((Bytes::ZERO, 0));
         *bytes += block.bytes;
         *blocks += 1;
+        let origin = block.origin.map(|origin| &anatomy.origins[origin]);
+        if origin.and_then(|origin| origin.line.as_ref()).is_none() {
+            let why = WithoutLine::of(anatomy, block);
+            *without_line.entry((block.category, why)).or_default() += block.bytes;
+        }
     }
+    let why_of = |category: Category| {
+        let of = without_line.iter().filter(|((of, _), _)| *of == category);
+        of.max_by_key(|(_, bytes)| **bytes)
+            .map(|((_, why), _)| *why)
+    };
     let mut found: HashMap<(Option<&SourceLine>, Category), (Bytes, usize)> = HashMap::new();
     let mut most: HashMap<(Option<&SourceLine>, Category), (Bytes, &SourceLine)> = HashMap::new();
     let mut inside: HashMap<(Option<&SourceLine>, Category, &SourceLine), Bytes> = HashMap::new();
@@ -53,6 +86,7 @@ pub fn by_line(anatomy: &StepAnatomy, position: usize) -> Vec<Holding> {
         .into_iter()
         .map(|((line, category), (bytes, blocks))| Holding {
             line: line.cloned(),
+            without_line: why_of(category).filter(|_| line.is_none()),
             inside: most
                 .get(&(line, category))
                 .map(|(_, below)| (*below).clone()),

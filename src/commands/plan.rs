@@ -21,11 +21,12 @@ pub(super) struct PlanCommand {
     #[arg(long, value_name = "FACTOR", default_value_t = 0.5, value_parser = batch_scale)]
     pub batch_scale: f64,
     /// Predict the memory at these batch sizes from recordings of the command: a table on a terminal, else
-    /// (and with --json) one JSON line each
+    /// (and with --json) one JSON line each [default with --recording: half of the command's, it, twice and four
+    /// times as much, and the largest that is predicted to fit]
     #[arg(long, value_name = "N,N", value_delimiter = ',', value_parser = batch)]
     predict: Vec<u64>,
     /// A session or recording to predict from; may be repeated [default: the latest]
-    #[arg(long, value_name = "ID|FILE", requires = "predict")]
+    #[arg(long, value_name = "ID|FILE")]
     recording: Vec<OsString>,
 }
 
@@ -49,7 +50,7 @@ fn batch_scale(text: &str) -> Result<f64, String> {
 /// A recording could not be read, or standard output not written.
 pub(super) fn run(asked: &PlanCommand, command: &CommandLine) -> anyhow::Result<Ending> {
     refuse_session("plan", command)?;
-    match asked.predict.is_empty() {
+    match asked.predict.is_empty() && asked.recording.is_empty() {
         true => plan(command, asked.json, asked.batch_scale),
         false => {
             let reader = AnswerReader::of_standard_output(asked.json);

@@ -99,9 +99,11 @@ pub(super) fn run(options: &ReportCommand) -> anyhow::Result<Ending> {
     });
     let began = told.began();
     let relaunch = told.to_relaunch(options.anonymous);
+    let unused = told.unused();
     let page = PageOptions {
         name: &told.name,
         began: began.as_deref(),
+        unused: unused.as_deref(),
         comparison: comparison.as_ref(),
         relaunch: &relaunch,
     };
@@ -126,6 +128,9 @@ pub(super) fn run(options: &ReportCommand) -> anyhow::Result<Ending> {
         .with_context(|| format!("cannot write {}", output.display()))?;
     for sentence in told.story.sentences() {
         print::tell(&command::without_secrets(&sentence));
+    }
+    if let Some(unused) = &unused {
+        print::tell(unused);
     }
     print::tell(&format!("wrote {}", output.display()));
     Ok(Ending::Code(0))

@@ -125,7 +125,6 @@ fn mistakes_are_one_line_with_the_mend() {
         (&["--record", "a", "--no-record", "python"], "--no-record"),
         (&["A=b"], "no command"),
         (&["run"], "no command"),
-        (&["plan", "--recording", "a", "--", "x"], "--predict"),
         (&["explain", "a.log", "python", "t.py"], "put `--` before"),
         (&["explain", "--jsn", "a.log"], "'--json'"),
         (&["ls", "--jsn"], "'--json' (see `oomph ls --help`)"),

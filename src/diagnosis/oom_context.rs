@@ -6,6 +6,7 @@ use super::finding::{Sum, because};
 use super::printed_phase;
 use super::situation::CallStack;
 use super::{Cause, Certainty, Finding, Phrase};
+use crate::anatomy::StepAnatomy;
 use crate::calibration::{FIXED_LEAST_WASTE, NON_TORCH_AT_MOST, NON_TORCH_WITH_NCCL, USUAL_CACHE};
 use crate::event::{BesideSteps, DeviceProcess, OomRecord, Phase, Retainer, Structure};
 use crate::forecast::{RecordedStep, Rehearsed, WholeStep};
@@ -73,6 +74,21 @@ fn of_zero(record: &OomRecord) -> Option<Structure> {
     })
 }
 
+/// An optimizer tells of its gradients when it steps; a traced step says how many of them there are in a phase.
+fn as_then(structure: Structure, rank: Option<&RankState>, phase: Phase) -> Structure {
+    let then = (|| {
+        let traces = &rank?.traces;
+        // A step that went well says so of the forward pass alone.
+        let says_so = phase == Phase::Forward || traces.failed().is_some();
+        let step = says_so.then(|| StepAnatomy::of_oom(traces)).flatten()?;
+        step.gradients_at_oom(phase)
+    })();
+    Structure {
+        gradients: then.map_or(structure.gradients, |then| then.min(structure.gradients)),
+        ..structure
+    }
+}
+
 impl<'a> OomContext<'a> {
     pub fn new(state: &'a State, run: Option<&'a Run>, oom: &'a OomIncident) -> OomContext<'a> {
         let rank = run.and_then(|run| run.rank_of(oom));
@@ -118,7 +134,8 @@ impl<'a> OomContext<'a> {
             fault: device.and_then(|device| device.fault(state)),
             structure: record
                 .and_then(|record| of_zero(record).or(record.structure.as_deref().copied()))
-                .or_else(|| rank?.structure_on(record?.device).copied()),
+                .or_else(|| rank?.structure_on(record?.device).copied())
+                .map(|structure| as_then(structure, rank, phase)),
         }
     }
 

@@ -142,16 +142,16 @@ pub fn hint(
         1 if room.is_alone => None,
         1 => without_state(run, room.bytes, launch),
         _ if !has_settled(rank) => None,
-        _ => larger(command, run, rank, room, launch, inputs),
+        _ => larger(command, run, rank, room, launch, inputs).map(Hint::RoomForBatch),
     }
 }
 
 /// What a process may reserve of its device in all.
 #[derive(Debug, Clone, Copy)]
-struct ProcessRoom {
-    bytes: Bytes,
+pub(super) struct ProcessRoom {
+    pub bytes: Bytes,
     /// Without NVML: of a device that nobody else uses, less what a process usually holds outside PyTorch.
-    is_alone: bool,
+    pub is_alone: bool,
 }
 
 fn room(state: &State, rank: &RankState) -> Option<ProcessRoom> {
@@ -184,14 +184,15 @@ fn without_state(run: &Run, room: Bytes, launch: &LaunchEnvironment<'_>) -> Opti
     }
 }
 
-fn larger(
+/// By the peaks of the run's steps, where another batch is a gain.
+pub(super) fn larger(
     command: &CommandLine,
     run: &Run,
     rank: &RankState,
     room: ProcessRoom,
     launch: &LaunchEnvironment<'_>,
     inputs: &ForecastInputs<'_>,
-) -> Option<Hint> {
+) -> Option<BatchRoom> {
     let workload = WorkloadKey::new(command, launch);
     workload.batch?;
     let mut observations = Observation::of_earlier(inputs.earlier, command, &workload).to_vec();
@@ -218,7 +219,7 @@ fn larger(
         is_alone: room.is_alone,
         parts: workload.accumulation,
     };
-    found.is_worth_it().then_some(Hint::RoomForBatch(found))
+    found.is_worth_it().then_some(found)
 }
 
 /// Whether the largest batch can be searched for.
@@ -255,15 +256,26 @@ fn search_by(
 ) -> Option<(TracedSearch, bool)> {
     let run = state.run()?;
     let rank = run.ranks.iter().max_by_key(|rank| rank.allocated_peak)?;
-    let workload = WorkloadKey::new(command, launch);
     let is_well =
         run.outcome() == RunOutcome::Running && run.oom_count == 0 && rank.retries.is_empty();
-    if !is_well || workload.batch.is_none() {
-        return None;
-    }
-    let (hello, room) = (&rank.hello, room(state, rank)?);
+    let room = room(state, rank).filter(|_| is_well)?;
+    let search = search_of(command, rank, room, launch, inputs)?;
+    Some((search, has_settled(rank)))
+}
+
+/// The search by a process's latest whole traced step; `None` without one, or without a batch.
+pub(super) fn search_of(
+    command: &CommandLine,
+    rank: &RankState,
+    room: ProcessRoom,
+    launch: &LaunchEnvironment<'_>,
+    inputs: &ForecastInputs<'_>,
+) -> Option<TracedSearch> {
+    let workload = WorkloadKey::new(command, launch);
+    workload.batch?;
+    let hello = &rank.hello;
     let settings = AllocatorSettings::parse(hello.alloc_conf.as_deref().unwrap_or(""));
-    let search = TracedSearch {
+    Some(TracedSearch {
         step: rank.traces.all().rfind(|step| !step.failed)?.clone(),
         batch: workload.at_once,
         parts: workload.accumulation,
@@ -277,8 +289,7 @@ fn search_by(
         room: room.bytes,
         is_alone: room.is_alone,
         margin: inputs.margin,
-    };
-    Some((search, has_settled(rank)))
+    })
 }
 
 /// What came of the search for the largest batch.
@@ -311,7 +322,7 @@ impl TracedHint {
     }
 }
 
-fn has_settled(rank: &RankState) -> bool {
+pub(super) fn has_settled(rank: &RankState) -> bool {
     let count = rank.steps.count;
     count >= SETTLED && rank.peak_step.unwrap_or(count) + SETTLED / 2 <= count
 }

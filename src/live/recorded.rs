@@ -10,8 +10,10 @@ use crate::command::{CommandLine, MASK, Word};
 use crate::config;
 use crate::diagnosis::{self, Cause, Finding};
 use crate::event::Prediction;
+use crate::forecast::{BatchRoom, room_after_end};
 use crate::recording::PidScope;
 use crate::remedy::{self, FitVerdict, Plan, Remedy, RemedyAction, RemedyId, RemedyInputs};
+use crate::report::growth;
 use crate::state::{Run, RunOutcome, State};
 use std::path::{Path, PathBuf};
 
@@ -89,6 +91,16 @@ impl<'a> EndedSession<'a> {
             &self.earlier,
             next,
         )
+    }
+
+    /// How far the batch could have gone, where the last run went well and did not grow. Takes up to a second.
+    pub fn room_for_batch(&self) -> Option<BatchRoom> {
+        let command = self.command()?;
+        if growth(self.state).is_some() {
+            return None;
+        }
+        let inputs = self.remedy_inputs();
+        room_after_end(command, self.state, &inputs.launch, &inputs.forecast)
     }
 
     /// The remedies for the last run's command, the most promising first; none where memory did not run out.

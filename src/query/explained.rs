@@ -1,6 +1,6 @@
 //! What is known of the OOMs in a log or a recording, with the remedies for its command. Runs nothing and needs no GPU.
 
-use super::told::{each_event, open_end_of};
+use super::told::{each_event, open_end_of, unused};
 use super::{broken_off, recordings};
 use crate::command::CommandLine;
 use crate::diagnosis;
@@ -17,7 +17,7 @@ use crate::remedy::RemedyInputs;
 use crate::report::explain::{self, Explained, Explanation};
 use crate::report::story::SessionStory;
 use crate::report::winning_command;
-use crate::state::{OomIncident, State};
+use crate::state::{OomIncident, Run, State};
 use crate::units::Moment;
 use anyhow::Context;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read};
@@ -75,8 +75,19 @@ pub fn explained<T>(
         proofs: proofs.collect(),
         followed: decisive.map_or(Vec::new(), |oom| followed(&found.story, oom)),
         again: again.as_deref().filter(|_| recorded.is_some()),
+        ended: ended(found),
         growth: found.state().and_then(crate::report::growth),
     })
+}
+
+/// What there is to say of a recording without an OOM: how it ended, and what was unused.
+fn ended(found: &Found) -> Vec<String> {
+    let Some(state) = found.state().filter(|_| found.story.ooms.is_empty()) else {
+        return Vec::new();
+    };
+    let mut sentences = found.story.sentences();
+    sentences.extend(unused(state));
+    sentences
 }
 
 /// What became of the runs after the one that ran out, and the command that went well in the end.
@@ -87,6 +98,10 @@ fn followed(story: &SessionStory, oom: &Explained) -> Vec<String> {
     let mut followed = story.after(*number);
     let winning = winning_command(&story.state).filter(|_| !followed.is_empty());
     followed.extend(winning.map(|winning| diagnosis::capitalized(&winning)));
+    let last = story.state.run().filter(|run| run.number > *number);
+    if last.is_some_and(Run::went_well) {
+        followed.extend(unused(&story.state));
+    }
     followed
 }
 
@@ -250,11 +265,10 @@ pub fn recording(path: &Path) -> anyhow::Result<Found> {
 mod tests {
     use super::*;
     use crate::event::Exit;
-    use crate::state::Run;
     use std::time::Duration;
 
     #[test]
-    fn what_followed_ends_with_the_command_that_went_well() {
+    fn what_followed_ends_with_what_went_well_and_what_was_unused() {
         let mut story = SessionStory::new(crate::report::recorded("capacity"));
         let oom = story.ooms.remove(0);
         assert!(followed(&story, &oom).is_empty(), "nothing did");
@@ -271,10 +285,12 @@ mod tests {
         };
         story.state.runs.push(second);
         let followed = followed(&story, &oom);
-        let [run, command] = followed.as_slice() else {
+        let [run, command, unused] = followed.as_slice() else {
             panic!("{followed:?}");
         };
         assert!(run.starts_with("Run 2 finished after 1:10"), "{run}");
         assert_eq!(command, "It ran with: python train.py --batch-size 8");
+        // Though nothing is known of what NVML saw then.
+        assert_eq!(unused, "894 MiB of 139.8 GiB unused.");
     }
 }

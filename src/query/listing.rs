@@ -369,7 +369,7 @@ fn recorded_row_of(id: &str, path: &Path, state: &State) -> (SessionRow, Vec<Sco
         since: header
             .and_then(|header| Timestamp::from_second(header.wall as i64).ok())
             .map(|since| since.to_string()),
-        seconds: header.map(|_| ran(state).as_secs_f64()),
+        seconds: header.map(|_| state.runs_took().as_secs_f64()),
         run: run.map(|run| run.number.0),
         devices: devices(state),
         peak: run.and_then(|run| run.peak()).map(|peak| peak.0),
@@ -391,13 +391,6 @@ fn recorded_row_of(id: &str, path: &Path, state: &State) -> (SessionRow, Vec<Sco
         ..SessionRow::default()
     };
     (row, scores)
-}
-
-/// How long its runs took, without the time in which somebody was asked between them.
-fn ran(state: &State) -> Duration {
-    let current = state.run().filter(|run| run.ended.is_none());
-    let so_far = current.map(|run| state.now.since(run.started));
-    state.ended_runs_took() + so_far.unwrap_or_default()
 }
 
 /// The largest recording that is read as a whole for the cause of its end.

@@ -4,13 +4,16 @@ use super::recordings;
 use super::told::{name_of, read_state};
 use crate::calibration::NON_TORCH_USUAL;
 use crate::command::CommandLine;
-use crate::forecast::{ActivationReduction, Allocator, Forecast, Model, Observation, Target};
+use crate::forecast::{
+    ActivationReduction, Allocator, Forecast, MARGIN, Model, Observation, Target, rounded,
+};
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::report::predicted::{BatchNeed, PredictedBatches};
 use crate::report::story::capacity_of;
 use std::ffi::OsString;
 
-/// The recordings are files or beginnings of sessions' names; without one it is the latest.
+/// The recordings are files or beginnings of sessions' names; without one it is the latest. Without batches it is those that one
+/// would ask for next.
 ///
 /// # Errors
 /// A recording cannot be found or read.
@@ -75,11 +78,57 @@ pub fn predicted(
             }
         }
     };
+    let room = capacity.map(|capacity| capacity - NON_TORCH_USUAL);
+    let largest = room.and_then(|room| {
+        let like = Target {
+            batch: reading.at_once,
+            keeps_gradients: reading.keeps_gradients(),
+            treatment: ActivationReduction::default(),
+            allocator,
+        };
+        model.largest(&like, room, MARGIN, u64::MAX / 2)
+    });
+    let asked = match batches {
+        [] => usual_batches(reading.at_once, largest.map(rounded)),
+        asked => asked.to_vec(),
+    };
     Ok(PredictedBatches {
         command: command.without_secrets().shown(),
-        needs: batches.iter().map(|batch| (*batch, need(*batch))).collect(),
+        needs: asked.iter().map(|batch| (*batch, need(*batch))).collect(),
         sources,
-        room: capacity.map(|capacity| capacity - NON_TORCH_USUAL),
+        room,
         why_unknown,
     })
+}
+
+/// Half of what runs, that, twice and four times as much, and the largest that fits.
+fn usual_batches(at_once: u64, largest: Option<u64>) -> Vec<u64> {
+    let around = [at_once / 2, at_once, at_once * 2, at_once * 4];
+    let mut batches: Vec<u64> = around.into_iter().chain(largest).collect();
+    batches.retain(|batch| *batch > 0);
+    batches.sort_unstable();
+    batches.dedup();
+    batches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn without_batches_those_are_asked_for_that_come_next() {
+        let recording = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/replay/unet.jsonl");
+        let command = CommandLine::typed("python3 grid.py --model unet --batch-size 16 --steps 12");
+        let named = [recording.into_os_string()];
+        let asked = |batches: &[u64]| {
+            let said = predicted(&command, &named, batches).expect("a recording");
+            let batches = said.needs.iter().map(|(batch, _)| *batch);
+            batches.collect::<Vec<u64>>()
+        };
+        let usual = asked(&[]);
+        assert_eq!(usual[..4], [8, 16, 32, 64]);
+        assert!(usual[4] > 256, "the largest that fits: {usual:?}");
+        assert_eq!(asked(&[24]), [24]);
+    }
 }

@@ -6,6 +6,7 @@ use crate::event::{Event, EventKind, SCHEMA};
 use crate::live::print;
 use crate::live::recorded::EndedSession;
 use crate::recording::{self, ReadError};
+use crate::report;
 use crate::report::anonymous::Anonymizer;
 use crate::report::comparison::ComparedRun;
 use crate::report::explain;
@@ -65,6 +66,15 @@ pub fn name_of(state: &State, path: &Path) -> String {
     session.map_or_else(|| path.display().to_string(), |session| session.id.clone())
 }
 
+/// What the last run of a session that has ended left unused, and how far the batch could have gone, where it did not grow.
+pub(super) fn unused(state: &State) -> Option<String> {
+    let recorded = EndedSession::new(state, None)?;
+    match report::growth(state) {
+        Some(_) => None,
+        None => report::unused_in_report(state, recorded.room_for_batch()),
+    }
+}
+
 /// A recording, read to its end.
 pub struct Told {
     /// The session's name, or the file's.
@@ -104,6 +114,11 @@ impl Told {
         Ok(Told { name, story, path })
     }
 
+    /// What its last run left unused, and how far the batch could have gone.
+    pub fn unused(&self) -> Option<String> {
+        unused(&self.story.state)
+    }
+
     /// The remedies for the recorded command; empty where memory did not run out in its last run. Without names of
     /// anybody, the recording's own name is not there to start it from.
     pub fn to_relaunch(&self, anonymous: bool) -> Vec<DocumentBlock> {
@@ -123,9 +138,11 @@ impl Told {
     /// The report as Markdown.
     pub fn markdown(&self) -> String {
         let (began, relaunch) = (self.began(), self.to_relaunch(false));
+        let unused = self.unused();
         let options = PageOptions {
             name: &self.name,
             began: began.as_deref(),
+            unused: unused.as_deref(),
             comparison: None,
             relaunch: &relaunch,
         };

@@ -5,13 +5,20 @@ use super::markdown::markdown;
 use super::page::{PageOptions, html};
 use super::recorded;
 use super::story::SessionStory;
-use crate::document::{DocumentBlock, RemarkOf};
+use crate::anatomy::StepAnatomy;
+use crate::document::{self, DocumentBlock, RemarkOf};
+use crate::event::{Event, EventKind, Phase, PhaseStart, StepTrace};
+use crate::units::Bytes;
 
 fn story(name: &str) -> SessionStory {
     SessionStory::new(recorded(name))
 }
 
 fn explained(story: &SessionStory) -> String {
+    let ended = match story.ooms.as_slice() {
+        [] => story.sentences(),
+        _ => Vec::new(),
+    };
     text(&Explanation {
         source: "the recording",
         length: None,
@@ -20,6 +27,7 @@ fn explained(story: &SessionStory) -> String {
         proofs: Vec::new(),
         followed: Vec::new(),
         again: None,
+        ended,
         growth: None,
     })
 }
@@ -108,4 +116,115 @@ fn a_page_has_one_figure_outside_of_pytorch() {
         figures.dedup();
         assert_eq!(figures.len(), 1, "{figures:?} of {name}");
     }
+}
+
+#[test]
+fn gradients_that_were_not_there_yet_are_counted_nowhere() {
+    let mut events = recorded("capacity");
+    let is_oom = |event: &Event| matches!(event.what, EventKind::Oom(_));
+    let at = events.iter().position(is_oom).expect("an OOM");
+    let EventKind::Oom(record) = &mut events[at].what else {
+        unreachable!();
+    };
+    // As in a later step: the optimizer tells of the gradients that it last saw.
+    let structure = record.structure.as_mut().expect("an optimizer");
+    structure.gradients = Bytes::mib(512);
+    assert_eq!(record.phase, Phase::Forward);
+    let pid = record.pid;
+    let moment = events[at].at;
+    let trace = StepTrace {
+        pid,
+        step: 1,
+        trace: "512 | 1024 2048".into(),
+        phases: vec![PhaseStart {
+            phase: Phase::Forward,
+            from: 0,
+        }],
+        blocks: "0 0 0".into(),
+        ..StepTrace::default()
+    };
+    events.insert(
+        at,
+        Event {
+            at: moment,
+            what: EventKind::StepTrace(Box::new(trace)),
+        },
+    );
+    let said = explained(&SessionStory::new(events));
+    assert!(said.contains("gradients 0 B, "), "{said}");
+    assert!(!said.contains("gradients 512 MiB"), "{said}");
+}
+
+#[test]
+fn a_run_that_oomph_has_measured_was_stopped_by_it() {
+    for (name, steps) in [
+        ("decoder", 4),
+        ("encoder-lengths", 6),
+        ("unet-workspaces", 6),
+    ] {
+        let story = story(name);
+        let why = format!("was stopped by oomph, for which {steps} steps were enough");
+        let page = words_of_page(&story);
+        for said in [
+            &explained(&story),
+            &page,
+            &markdown(&story, &PageOptions::default()),
+        ] {
+            assert!(said.contains(&why), "{said}");
+            assert!(!said.contains("SIGTERM"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn ram_that_others_have_is_not_the_trainings() {
+    let story = story("encoder-lengths");
+    let said = story.sentences().join(" ");
+    assert!(
+        said.ends_with("with a peak of 12.7 GiB and at most 798 MiB of RAM."),
+        "{said}"
+    );
+    assert!(
+        !said.contains("4.64 GiB"),
+        "what everything on the machine had: {said}"
+    );
+}
+
+#[test]
+fn what_has_no_line_says_why_and_comes_last() {
+    for name in ["unet", "lora", "decoder"] {
+        let story = story(name);
+        let run = story.state.run().expect("a run");
+        let step = StepAnatomy::of_oom(&run.ranks[0].traces).expect("a step");
+        let lines = document::lines_at(&step, step.peak(), &run.source);
+        let places: Vec<&str> = lines.iter().map(|held| held.place.as_str()).collect();
+        let by_autograd = "made by autograd in the backward pass, where no line of Python runs";
+        assert!(places.contains(&by_autograd), "{places:?}");
+        assert!(!lines[0].place_is_unknown, "{places:?}");
+        let known = lines
+            .iter()
+            .take_while(|held| !held.place_is_unknown)
+            .count();
+        assert!(
+            lines[known..].iter().all(|held| held.place_is_unknown),
+            "{places:?}"
+        );
+    }
+}
+
+#[test]
+fn where_few_lines_are_known_those_of_a_traced_step_stand_in() {
+    let mut story = story("leak-traced");
+    let oom = &mut story.ooms[0];
+    let record = oom.incident.record.as_mut().expect("a record");
+    record.lines.truncate(1);
+    record.lines[0].bytes = Bytes::gib(1);
+    record.lines_known = Some(Bytes::gib(1));
+    let said = markdown(&story, &PageOptions::default());
+    assert!(
+        said.contains("- Lines known for 1.0 of 138.2 GiB: oomph records them in the first steps"),
+        "{said}"
+    );
+    let step = "- Step 17 was traced whole; of its peak of 134.5 GiB most was allocated by:\n- `models.py:32 forward`";
+    assert!(said.contains(step), "{said}");
 }

@@ -3,11 +3,11 @@
 
 use super::score;
 use super::story::place_of;
+use crate::anatomy::StepAnatomy;
 use crate::command::CommandLine;
 use crate::diagnosis::Finding;
 use crate::document::text::{TextLayout, lines};
 use crate::document::{self, DocumentBlock, Sentence, Voice};
-use crate::forecast::{BatchRoom, RoomBasis};
 use crate::recognize::{CommandLayout, LaunchEnvironment, ProgramKind, WorkloadKey};
 use crate::remedy::{Availability, Remedy, RemedyId};
 use crate::state::{Doubt, HiddenOom, Run, RunOutcome, State};
@@ -74,37 +74,6 @@ pub fn winning_command(state: &State) -> Option<String> {
     let went_well = run.outcome() == RunOutcome::Finished && !run.is_hidden_failure();
     let is_changed = before.last()?.shown != run.shown;
     (went_well && is_changed).then(|| format!("it ran with: {}", run.shown))
-}
-
-/// "8.5 GiB unused: a batch of 48 would fit (32 ran). By the allocations of step 3; oomph fit measures it", of a last run that
-/// went well.
-pub fn unused(state: &State, room: BatchRoom) -> Option<String> {
-    let run = state.run()?;
-    if run.outcome() != RunOutcome::Finished || run.oom_count > 0 {
-        return None;
-    }
-    let devices = run.ranks.iter().filter_map(|rank| rank.device.as_ref());
-    let unused = devices.filter_map(|uuid| state.device(uuid)?.unused_in(run));
-    let unused = unused.min()?;
-    // Other sessions of this program may name other batches: why this one is no other.
-    let (fits, why) = match room.basis {
-        RoomBasis::Step(traced) => (
-            "would fit",
-            format!("By the allocations of step {}", traced.step),
-        ),
-        RoomBasis::Peaks => (
-            "may fit",
-            "Estimated from the steps' peaks, since no step was traced".to_string(),
-        ),
-    };
-    let (could, now) = (room.batch_words(), room.now_words());
-    let alone = match room.is_alone {
-        true => ", without what other processes hold (no NVML)",
-        false => "",
-    };
-    Some(format!(
-        "{unused} unused: a batch of {could} {fits} ({now} ran). {why}{alone}; oomph fit measures it"
-    ))
 }
 
 /// What to say of a last run that did not train, though one before it had, or had tried to.
@@ -247,7 +216,10 @@ pub fn diagnosis(
         )
     });
     if let (Some(run), Some(oom)) = (state.run(), state.oom()) {
-        let mut largest = document::largest_lines(oom, &run.source, LINES);
+        let rank = run.rank_of(oom);
+        let step = rank.and_then(|rank| StepAnatomy::of_oom(&rank.traces));
+        let mut largest =
+            document::largest_lines_or_of_step(oom, &run.source, LINES, step.as_ref());
         document::leave_out_source(&mut largest);
         blocks.extend(largest);
     }
@@ -306,60 +278,8 @@ fn for_all_parts(remedies: &[Remedy], command: &CommandLine) -> Vec<DocumentBloc
 mod tests {
     use super::*;
     use crate::event::{EventKind, Exit, Exited, Started};
-    use crate::forecast::TracedRoom;
     use crate::state::tests::staged::StagedSession;
     use crate::units::{Pid, RunNumber};
-
-    #[test]
-    fn what_a_larger_batch_could_have_used_is_told_of_a_run_that_went_well() {
-        let mut scene = StagedSession::training();
-        scene.sampled(2.0, 12.0, 13.0);
-        let room = |basis| BatchRoom {
-            now: 32,
-            could: 48,
-            basis,
-            is_alone: false,
-            parts: 1,
-        };
-        let step = RoomBasis::Step(TracedRoom {
-            batch: 48,
-            step: 7,
-            as_large_as: None,
-        });
-        assert_eq!(unused(&scene.state, room(step)), None, "it still runs");
-        let end = |code| {
-            EventKind::Exited(Exited {
-                run: RunNumber(1),
-                exit: Exit::Code(code),
-                left: Vec::new(),
-            })
-        };
-        let mut failed = scene.state.clone();
-        failed.apply(&crate::event::Event {
-            at: crate::units::Moment::from_secs_f64(20.0),
-            what: end(1),
-        });
-        assert_eq!(unused(&failed, room(step)), None);
-        scene.add(20.0, end(0));
-        let said = |basis| unused(&scene.state, room(basis)).expect("words");
-        assert_eq!(
-            said(step),
-            "9.98 GiB unused: a batch of 48 would fit (32 ran). By the allocations of step 7; oomph fit measures it"
-        );
-        assert_eq!(
-            said(RoomBasis::Peaks),
-            "9.98 GiB unused: a batch of 48 may fit (32 ran). Estimated from the steps' peaks, since no step was traced; oomph fit measures it"
-        );
-        let accumulated = BatchRoom {
-            parts: 2,
-            is_alone: true,
-            ..room(step)
-        };
-        assert_eq!(
-            unused(&scene.state, accumulated).expect("words"),
-            "9.98 GiB unused: a batch of 48 × 2 would fit (32 × 2 ran). By the allocations of step 7, without what other processes hold (no NVML); oomph fit measures it"
-        );
-    }
 
     #[test]
     fn the_command_that_went_well_after_another_is_named() {

@@ -10,7 +10,9 @@ use crate::anatomy::{StepAnatomy, StepGrowth};
 use crate::command::{CommandLine, MASK};
 use crate::diagnosis::{Cause, Finding};
 use crate::document::text::{TextLayout, lines};
-use crate::document::{self, DocumentBlock, Figure, KnownLines, MemoryHolder, RunProof, Tree};
+use crate::document::{
+    self, DocumentBlock, Figure, Heading, KnownLines, MemoryHolder, RunProof, Tree,
+};
 use crate::event::{
     GrowingLine, LineText, LineUsage, OomRecord, Phase, Retainer, Retainers, SourceLine, Structure,
     displayed,
@@ -52,6 +54,8 @@ pub struct Explanation<'a> {
     pub followed: Vec<String>,
     /// What to type after `oomph again` to start it.
     pub again: Option<&'a str>,
+    /// How the last recorded run ended, and what it left unused, in sentences.
+    pub ended: Vec<String>,
     /// By how much what stays between steps grew in a recorded run that went well.
     pub growth: Option<String>,
 }
@@ -194,7 +198,9 @@ pub fn text(explanation: &Explanation) -> String {
             None => {
                 let growth = explanation.growth.as_ref();
                 let growth = growth.map_or(String::new(), |growth| format!("But {growth}.\n"));
-                format!("No OOM in {source}.\n{growth}")
+                let ended = explanation.ended.iter();
+                let ended: String = ended.map(|sentence| format!("{sentence}\n")).collect();
+                format!("No OOM in {source}.\n{ended}{growth}")
             }
         };
     };
@@ -362,7 +368,7 @@ fn holders(oom: &Explained) -> Vec<DocumentBlock> {
         )));
     }
     let known = KnownLines::at(&oom.incident).and_then(KnownLines::words);
-    blocks.extend(known.map(|words| DocumentBlock::detail(format!("lines {words}"))));
+    blocks.extend(known.map(|words| DocumentBlock::detail(document::why_not_all(&words))));
     let mut held = document::lines_of(&oom.incident, &oom.source);
     let more = held.split_off(HOLDERS.min(held.len()));
     blocks.push(DocumentBlock::Tree(Tree::Lines(held)));
@@ -408,6 +414,9 @@ fn made_of(structure: &Structure, allocated: Bytes, gathered: Option<Bytes>) -> 
     )
 }
 
+/// From this share of a peak on what has no line is told.
+const NOTABLE: f64 = 0.1;
+
 /// Where a step ends with so much of its peak, memory ran out at it.
 const AT_THE_PEAK: f64 = 0.9;
 
@@ -417,9 +426,14 @@ fn of_step(step: &StepAnatomy, source: &SourceTexts, has_lines: bool) -> Vec<Doc
     let peak = step.peak();
     let ends_there = step.allocated[step.end()] >= step.allocated[peak].scale(AT_THE_PEAK);
     let is_told = has_lines && step.failed && ends_there;
-    let first = |mut held: Vec<MemoryHolder>| {
-        held.truncate(OF_A_STEP);
-        held
+    let notable = step.allocated[peak].scale(NOTABLE);
+    // What has no line stands behind all others; where it is much it is told.
+    let first = |held: Vec<MemoryHolder>| -> Vec<MemoryHolder> {
+        let without_line = |held: &MemoryHolder| held.place_is_unknown && held.bytes >= notable;
+        let held = held.into_iter().enumerate();
+        held.filter(|(n, held)| *n < OF_A_STEP || without_line(held))
+            .map(|(_, held)| held)
+            .collect()
     };
     let end = match step.failed {
         true => ", which ran out of memory",
@@ -431,7 +445,10 @@ fn of_step(step: &StepAnatomy, source: &SourceTexts, has_lines: bool) -> Vec<Doc
         step.in_phase(peak)
     );
     let mut blocks = vec![
-        DocumentBlock::heading(heading),
+        DocumentBlock::Heading(Heading {
+            words: heading,
+            aside: (!step.failed).then(|| "the latest that was traced whole".into()),
+        }),
         document::parts_at(step, peak),
     ];
     if !is_told {

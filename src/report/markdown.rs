@@ -42,6 +42,9 @@ pub fn markdown(story: &SessionStory, options: &PageOptions) -> String {
     for sentence in story.sentences() {
         let _ = writeln!(text, "{}", plain(&sentence));
     }
+    if let Some(unused) = options.unused {
+        let _ = writeln!(text, "{}", plain(unused));
+    }
     if let Some(device) = busiest(story) {
         chart(&mut text, story, device);
     }
@@ -246,7 +249,12 @@ fn cause(text: &mut String, story: &SessionStory, oom: &Explained) {
             _ => vec![document::headline(finding, false)],
         })
         .collect();
-    blocks.extend(document::largest_lines(&oom.incident, &oom.source, LINES));
+    blocks.extend(document::largest_lines_or_of_step(
+        &oom.incident,
+        &oom.source,
+        LINES,
+        oom.step.as_ref(),
+    ));
     let found = oom.retainers.iter();
     blocks.extend(found.flat_map(|found| document::kept_alive(found, "Kept alive by")));
     text.push_str(&document::markdown::markdown(&blocks));

@@ -23,6 +23,7 @@ use crate::oom::OomOutcome;
 use crate::state::{Breakdown, Patching, Run, RunOutcome};
 use crate::units::{Bytes, Moment, clock_face};
 use std::fmt::Write;
+use std::time::Duration;
 
 const STYLE: &str = include_str!("page/assets/page.css");
 const SCRIPT: &str = include_str!("page/assets/page.js");
@@ -36,11 +37,16 @@ pub struct PageOptions<'a> {
     pub name: &'a str,
     /// When it began, for display.
     pub began: Option<&'a str>,
+    /// What its last run left unused, and how far the batch could have gone.
+    pub unused: Option<&'a str>,
     /// Another session to compare it with.
     pub comparison: Option<&'a Comparison>,
     /// The remedies for the command, where its last run ran out of memory: a heading first.
     pub relaunch: &'a [DocumentBlock],
 }
+
+/// What passes between runs without anybody waiting.
+const WAITS: Duration = Duration::from_secs(2);
 
 /// Nothing may be fetched, not even by mistake.
 const POLICY: &str =
@@ -129,6 +135,9 @@ fn head(page: &mut String, story: &SessionStory, options: &PageOptions) {
     for sentence in story.sentences() {
         let _ = writeln!(page, "<p class=\"lead\">{}</p>", text(&sentence));
     }
+    if let Some(unused) = options.unused {
+        let _ = writeln!(page, "<p class=\"lead\">{}</p>", text(unused));
+    }
     let Some(run) = run else {
         page.push_str("</header>\n");
         return;
@@ -141,7 +150,7 @@ fn head(page: &mut String, story: &SessionStory, options: &PageOptions) {
         RunOutcome::Running | RunOutcome::Stopped => "",
     };
     fact(page, "outcome", &run.outcome_words(), class);
-    fact(page, "took", &clock_face(story.length()), "");
+    fact(page, "took", &took(story), "");
     if let Some(peak) = run.peak() {
         let of = capacity_of(state, run);
         let share = of.map_or(String::new(), |of| format!(" of {of}"));
@@ -162,6 +171,20 @@ fn head(page: &mut String, story: &SessionStory, options: &PageOptions) {
         fact(page, "OOMs", &ooms.to_string(), "");
     }
     page.push_str("</dl>\n</header>\n");
+}
+
+/// How long its runs took, and the whole with what was between them, where that is more.
+fn took(story: &SessionStory) -> String {
+    let (runs, all) = (story.state.runs_took(), story.length());
+    let waits = all.saturating_sub(runs);
+    match story.state.runs.len() > 1 && waits >= WAITS {
+        true => format!(
+            "{} ({} with waits between runs)",
+            clock_face(runs),
+            clock_face(all)
+        ),
+        false => clock_face(runs),
+    }
 }
 
 fn fact(page: &mut String, name: &str, value: &str, class: &str) {

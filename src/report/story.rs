@@ -178,6 +178,14 @@ impl SessionStory {
             RunOutcome::OutOfMemory => {
                 format!("ran out of {}{}", run.what_ran_out(), self.place(run))
             }
+            // Whoever reads that it got a signal looks for who sent it.
+            RunOutcome::Stopped | RunOutcome::Failed(_) if run.measured.is_some() => {
+                let steps = match run.steps() {
+                    1 => "1 step was".to_string(),
+                    steps => format!("{steps} steps were"),
+                };
+                format!("was stopped by oomph, for which {steps} enough to measure it,")
+            }
             RunOutcome::Stopped => "was stopped".to_string(),
             RunOutcome::Failed(exit) => format!("ended with {exit}"),
         };
@@ -194,11 +202,9 @@ impl SessionStory {
                 (None, Some(predicted)) => words.push_str(&format!(" (predicted {predicted})")),
                 (None, None) => {}
             }
-            if let Some(ram) = run.host_peak {
-                words.push_str(&format!(", while all processes had {ram} of RAM"));
-            }
-        } else if let Some(ram) = run.host_peak {
-            words.push_str(&format!(" while all processes had {ram} of RAM"));
+            words.extend(own_ram(run).map(|ram| format!(" and {ram}")));
+        } else if let Some(ram) = own_ram(run) {
+            words.push_str(&format!(" with {ram}"));
             let predicted = run.prediction.as_ref().filter(|said| said.ram.is_some());
             if let Some(predicted) = predicted.and_then(|_| score::beside(run)) {
                 words.push_str(&format!(" (predicted {predicted})"));
@@ -217,6 +223,14 @@ impl SessionStory {
     pub fn length(&self) -> Duration {
         self.state.now.since(crate::units::Moment::ZERO)
     }
+}
+
+/// "at most 1.20 GiB of RAM": what a run's own processes had when the machine, or their group, used most. What others on the
+/// machine have is not the training's. `None` where that was not told apart.
+fn own_ram(run: &Run) -> Option<String> {
+    let (_, memory) = run.host_at_peak.as_deref()?;
+    let own: Bytes = memory.roles.iter().map(|role| role.held).sum();
+    (own > Bytes::ZERO).then(|| format!("at most {own} of RAM"))
 }
 
 /// Runs that nothing more is said of.

@@ -319,7 +319,11 @@ impl DeviceState {
         let (ended, _) = run.ended?;
         let used = self.used.max_between(run.started, ended);
         if let Some(most) = used {
-            return Some(self.limit.or(self.capacity)? - most);
+            // NVML is read now and then, and may have missed the peak.
+            let ranks = run.ranks.iter();
+            let here = ranks.filter(|rank| rank.device.as_ref() == Some(&self.uuid));
+            let reserved: Bytes = here.map(|rank| rank.reserved_peak).sum();
+            return Some(self.limit.or(self.capacity)? - most.max(reserved));
         }
         let reserved = self.reserved.max_between(run.started, ended)?;
         let room = self.capacity? - NON_TORCH_USUAL;

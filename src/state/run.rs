@@ -329,6 +329,16 @@ impl Run {
         }
     }
 
+    /// Whether it ended as it was to, without an OOM: by itself, or because it had shown what was to be measured.
+    pub fn went_well(&self) -> bool {
+        let ended_well = match self.outcome() {
+            RunOutcome::Finished => true,
+            RunOutcome::Stopped | RunOutcome::Failed(_) => self.measured.is_some(),
+            RunOutcome::Running | RunOutcome::TrainedNothing | RunOutcome::OutOfMemory => false,
+        };
+        ended_well && self.oom_count == 0
+    }
+
     pub fn outcome(&self) -> RunOutcome {
         match self.ended {
             None if self.broke_off => RunOutcome::OutOfMemory,

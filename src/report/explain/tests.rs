@@ -35,6 +35,7 @@ fn explanation(ooms: &[Explained]) -> Explanation<'_> {
         proofs: Vec::new(),
         followed: Vec::new(),
         again: None,
+        ended: Vec::new(),
         growth: None,
     }
 }
@@ -166,6 +167,14 @@ fn nothing_found_is_said() {
         ..nothing(None)
     };
     assert!(text(&grew).ends_with("\nBut what stays between steps grew.\n"));
+    let ended = Explanation {
+        ended: vec!["The command finished.".into(), "3.20 GiB unused.".into()],
+        ..nothing(None)
+    };
+    assert_eq!(
+        text(&ended),
+        "No OOM in train.log.\nThe command finished.\n3.20 GiB unused.\n"
+    );
 }
 
 #[test]
@@ -391,4 +400,23 @@ fn the_peak_is_named_with_its_categories_and_its_five_largest_lines() {
     };
     let step = StepAnatomy::new(&well_below).expect("a step");
     assert_eq!(told(&step), expected.len());
+}
+
+#[test]
+fn the_latest_traced_step_is_not_taken_for_the_one_that_failed() {
+    let trace = StepTrace {
+        step: 3,
+        trace: "512 | 1024".into(),
+        blocks: "0 0".into(),
+        ..StepTrace::default()
+    };
+    let step = StepAnatomy::new(&trace).expect("a step");
+    let said = lines(
+        &of_step(&step, &SourceTexts::default(), false),
+        TextLayout::Parts,
+    );
+    assert_eq!(
+        said[0],
+        "\nThe peak of step 3: 1.5 KiB (the latest that was traced whole):"
+    );
 }

@@ -248,3 +248,21 @@ fn hostile() -> impl Strategy<Value = String> {
         "[<>&'\"/a-z\u{1b}\u{0}-\u{1f}\u{7f}-\u{9f}\u{2028}\u{2029}\u{202a}-\u{202e}\u{2066}-\u{2069}\u{feff}!\\]-]{0,40}",
     ]
 }
+
+#[test]
+fn what_it_took_is_the_time_of_its_runs_and_waits_are_told_apart() {
+    let mut story = story("capacity");
+    let mut second = story.state.runs[0].clone();
+    let (ended, exit) = second.ended.expect("an end");
+    second.number = second.number.next();
+    second.started = ended + std::time::Duration::from_secs(60);
+    story.state.now = second.started + std::time::Duration::from_secs(5);
+    second.ended = Some((story.state.now, exit));
+    let first = story.state.runs[0].started;
+    story.state.runs.push(second);
+    let ran = clock_face(ended.since(first) + std::time::Duration::from_secs(5));
+    let page = page_of(&story);
+    let told = format!("<dt>took</dt><dd class=\"\">{ran} (1:");
+    assert!(page.contains(&told), "{told}");
+    assert!(page.contains("with waits between runs)"));
+}

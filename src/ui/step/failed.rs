@@ -95,6 +95,7 @@ fn unknown(lines: &[MemoryHolder], allocated: Bytes) -> Option<MemoryHolder> {
     let rest = allocated - known;
     (rest > allocated.scale(0.001)).then(|| MemoryHolder {
         place: String::from("line not known"),
+        place_is_unknown: true,
         inside: None,
         says: None,
         category: None::<Category>,

@@ -1,0 +1,209 @@
+//! What a run that has ended left of its GPU unused, and how far the batch could have gone.
+
+use crate::forecast::{BatchRoom, RoomBasis};
+use crate::state::State;
+use crate::units::Bytes;
+
+/// Steps from which on it goes without saying how many a run had.
+const MANY: u64 = 20;
+
+/// "8.5 GiB unused: a batch of 48 would fit (32 ran). By the allocations of step 3; oomph fit measures it", of a last run that
+/// went well.
+pub fn unused(state: &State, room: BatchRoom) -> Option<String> {
+    let run = state.run().filter(|run| run.went_well())?;
+    let unused = unused_bytes(state)?;
+    let of_few = match run.steps() {
+        steps @ 1..MANY => Some(format!(", of {steps} that ran")),
+        _ => None,
+    };
+    // A later step may need more than the few that ran.
+    let would = match of_few {
+        Some(_) => "may fit",
+        None => "would fit",
+    };
+    // Other sessions of this program may name other batches: why this one is no other.
+    let (fits, why) = match room.basis {
+        RoomBasis::Step(traced) => (
+            would,
+            format!(
+                "By the allocations of step {}{}",
+                traced.step,
+                of_few.unwrap_or_default()
+            ),
+        ),
+        RoomBasis::Peaks => (
+            "may fit",
+            "Estimated from the steps' peaks, since no traced step shows what the run needed"
+                .into(),
+        ),
+    };
+    let (could, now) = (room.batch_words(), room.now_words());
+    let alone = match room.is_alone {
+        true => ", without what other processes hold (no NVML)",
+        false => "",
+    };
+    Some(format!(
+        "{unused} unused: a batch of {could} {fits} ({now} ran). {why}{alone}; oomph fit measures it"
+    ))
+}
+
+/// The same for a report: also without a larger batch what was unused, of any last run that ended without an OOM.
+pub fn unused_in_report(state: &State, room: Option<BatchRoom>) -> Option<String> {
+    let run = state.run().filter(|run| run.oom_count == 0)?;
+    let with_batch = room.and_then(|room| unused(state, room));
+    let words = with_batch.or_else(|| {
+        let unused = unused_bytes(state)?;
+        let capacity = super::story::capacity_of(state, run)?;
+        Some(format!("{unused} of {capacity} unused"))
+    });
+    words.map(|words| format!("{words}."))
+}
+
+/// Of the device that had the least of it.
+fn unused_bytes(state: &State) -> Option<Bytes> {
+    let run = state.run()?;
+    let devices = run.ranks.iter().filter_map(|rank| rank.device.as_ref());
+    devices
+        .filter_map(|uuid| state.device(uuid)?.unused_in(run))
+        .min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{EventKind, Exit, Exited};
+    use crate::forecast::{ForecastInputs, TracedRoom, room_after_end};
+    use crate::recognize::LaunchEnvironment;
+    use crate::state::RunOutcome;
+    use crate::state::tests::staged::StagedSession;
+    use crate::units::RunNumber;
+
+    fn recorded(name: &str) -> State {
+        let mut state = State::default();
+        for event in crate::report::recorded(name) {
+            state.apply(&event);
+        }
+        state
+    }
+
+    fn room(state: &State) -> Option<BatchRoom> {
+        let command = &state.run().expect("a run").command;
+        let (launch, inputs) = (LaunchEnvironment::default(), ForecastInputs::default());
+        room_after_end(command, state, &launch, &inputs)
+    }
+
+    #[test]
+    fn a_real_run_that_left_most_of_its_gpu_says_how_far_the_batch_could_go() {
+        let found = room(&recorded("lora")).expect("room on 139.8 GiB for what peaked at 6.6");
+        assert_eq!((found.now, found.is_alone), (16, false));
+        assert!((256..=512).contains(&found.could), "{found:?}");
+        assert!(matches!(found.basis, RoomBasis::Step(_)), "{found:?}");
+    }
+
+    #[test]
+    fn a_run_that_oomph_ended_itself_went_well() {
+        let state = recorded("decoder");
+        let outcome = state.run().expect("a run").outcome();
+        assert!(matches!(outcome, RunOutcome::Failed(_)), "{outcome:?}");
+        let found = room(&state).expect("room on 79 GiB for what peaked at 9");
+        assert_eq!((found.now, found.is_alone), (16, true));
+        assert!((64..=160).contains(&found.could), "{found:?}");
+    }
+
+    #[test]
+    fn nothing_is_said_of_larger_batches_where_memory_ran_out_or_the_replay_is_not_believed() {
+        assert_eq!(room(&recorded("capacity")), None);
+        // Its inputs differ from step to step, and six steps do not say how much.
+        assert_eq!(room(&recorded("encoder-lengths")), None);
+    }
+
+    #[test]
+    fn what_a_larger_batch_could_have_used_is_told_of_a_run_that_went_well() {
+        let mut scene = StagedSession::training();
+        scene.sampled(2.0, 12.0, 13.0);
+        let room = |basis| BatchRoom {
+            now: 32,
+            could: 48,
+            basis,
+            is_alone: false,
+            parts: 1,
+        };
+        let step = RoomBasis::Step(TracedRoom {
+            batch: 48,
+            step: 7,
+            as_large_as: None,
+        });
+        assert_eq!(unused(&scene.state, room(step)), None, "it still runs");
+        let end = |code| {
+            EventKind::Exited(Exited {
+                run: RunNumber(1),
+                exit: Exit::Code(code),
+                left: Vec::new(),
+            })
+        };
+        let mut failed = scene.state.clone();
+        failed.apply(&crate::event::Event {
+            at: crate::units::Moment::from_secs_f64(20.0),
+            what: end(1),
+        });
+        assert_eq!(unused(&failed, room(step)), None);
+        scene.add(20.0, end(0));
+        let said = |basis| unused(&scene.state, room(basis)).expect("words");
+        assert_eq!(
+            said(step),
+            "9.98 GiB unused: a batch of 48 would fit (32 ran). By the allocations of step 7; oomph fit measures it"
+        );
+        assert_eq!(
+            said(RoomBasis::Peaks),
+            "9.98 GiB unused: a batch of 48 may fit (32 ran). Estimated from the steps' peaks, since no traced step shows what the run needed; oomph fit measures it"
+        );
+        let accumulated = BatchRoom {
+            parts: 2,
+            is_alone: true,
+            ..room(step)
+        };
+        assert_eq!(
+            unused(&scene.state, accumulated).expect("words"),
+            "9.98 GiB unused: a batch of 48 × 2 would fit (32 × 2 ran). By the allocations of step 7, without what other processes hold (no NVML); oomph fit measures it"
+        );
+    }
+
+    #[test]
+    fn a_report_says_what_was_unused_also_where_no_batch_is_known() {
+        let mut scene = StagedSession::training();
+        scene.sampled(2.0, 12.0, 13.0);
+        scene.add(
+            20.0,
+            EventKind::Exited(Exited {
+                run: RunNumber(1),
+                exit: Exit::Code(1),
+                left: Vec::new(),
+            }),
+        );
+        assert_eq!(
+            unused_in_report(&scene.state, None).as_deref(),
+            Some("9.98 GiB of 23.6 GiB unused.")
+        );
+    }
+
+    #[test]
+    fn by_a_few_steps_another_batch_only_may_fit() {
+        let state = recorded("vit");
+        let room = BatchRoom {
+            now: 16,
+            could: 512,
+            basis: RoomBasis::Step(TracedRoom {
+                batch: 512,
+                step: 3,
+                as_large_as: None,
+            }),
+            is_alone: false,
+            parts: 1,
+        };
+        let said = unused_in_report(&state, Some(room)).expect("words");
+        assert!(
+            said.ends_with("a batch of 512 may fit (16 ran). By the allocations of step 3, of 12 that ran; oomph fit measures it."),
+            "{said}"
+        );
+    }
+}
