@@ -223,6 +223,22 @@ def appended():
         del logits
 
 
+def gathered():
+    """A list of what several calls return, and a dict of the losses that are made of it."""
+    model, (x, y), criterion = Model(), given(), nn.CrossEntropyLoss()
+    for _ in range(1):
+        logits = [model(x)]
+        for part in (x, x):
+            logits.append(model(part))
+        both = torch.cat(logits[1:])
+        losses = {}
+        losses["first"] = criterion(logits[0], y)
+        losses["others"] = criterion(both, torch.cat([y, y]))
+        loss = sum(losses.values())
+        loss.div_(2)
+        loss.backward()
+
+
 def appended_behind():
     model, outputs = Model("both"), []
     x, y = given()

@@ -148,6 +148,8 @@ class Card:
 
     def has(self, tensor):
         try:
+            if tensor.layout == self.torch.sparse_coo:
+                return self.has(tensor._values())
             return tensor.untyped_storage()._cdata in self.live
         except (RuntimeError, NotImplementedError):
             return False
@@ -222,6 +224,10 @@ def install(torch):
             return what.type == "cuda"
         return isinstance(what, str) and what.startswith("cuda")
 
+    def parts_of(tensor):
+        """What has a storage of its own."""
+        return (tensor._indices(), tensor._values()) if tensor.layout == torch.sparse_coo else (tensor,)
+
     def is_rehearsed():
         return _get_dispatch_mode(_TorchDispatchModeKey.FAKE) is not None
 
@@ -247,12 +253,13 @@ def install(torch):
                 return out
             given = [each for each in tree_iter((args, kwargs)) if isinstance(each, Tensor)]
             if card.arriving or any(map(card.has, given)):
-                known = {each.untyped_storage()._cdata for each in given}
+                known = {part.untyped_storage()._cdata for each in given for part in parts_of(each)}
                 # How many packed sequences go on at each place is always the CPU's.
                 is_packed = "_pack_padded_sequence" in str(func) and type(out) is tuple
                 for each in tree_iter(out[0] if is_packed else out):
                     if type(each) in (Tensor, torch.nn.Parameter):
-                        card.hold(each, known)
+                        for part in parts_of(each):
+                            card.hold(part, known)
             return out
 
     class Named(TorchFunctionMode):

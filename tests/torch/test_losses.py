@@ -81,6 +81,13 @@ class Losses(unittest.TestCase):
         held, grows, may = self.outliving(losses_of.appended_to_a_list_of_its_own)
         self.assertEqual((held.count(logits), grows, may), (1, [], []))
 
+    def test_what_is_put_into_a_list_of_its_own_is_a_part_of_the_loss(self):
+        """Three calls of the model, of which memory ran out in the first."""
+        words = self.is_its_own(losses_of.gathered)["variants"][0]["trace"].split()
+        self.assertIn("x%d" % (2 * losses_of.CLASSES * 4), words)
+        hidden = "x%d" % (4 * losses_of.WIDTH * 4)
+        self.assertEqual(words.count(hidden) % 3, 0)
+
     def test_what_is_an_attribute(self):
         logits = "x%d" % (losses_of.CLASSES * 4)
         held, grows, may = self.outliving(losses_of.collected)

@@ -39,6 +39,23 @@ class Refusing(nn.Module):
         raise ValueError("no")
 
 
+class Redrawing(nn.Module):
+    """Draws again until nothing is drawn that may not be; `says_so`: and prints it."""
+
+    def __init__(self, says_so=False):
+        super().__init__()
+        self.inner, self.says_so = nn.Linear(4, 4), says_so
+
+    def forward(self, x):
+        likely = self.inner(x).softmax(-1)
+        drawn = likely.multinomial(1)
+        while (drawn == 3).any():
+            if self.says_so:
+                print("again")
+            drawn = likely.multinomial(1)
+        return (likely.gather(1, drawn) * x).sum()
+
+
 class Looking(nn.Module):
     """Each head looks back as far as a trained number says."""
 
@@ -109,6 +126,16 @@ class Values(unittest.TestCase):
         # The way that is taken where something is no number makes nine of each sample.
         self.assertNotIn("x36", line["variants"][0]["trace"].split())
         self.assertEqual(line["batch"], 8)
+
+    def test_a_loop_that_asks_before_each_turn_ends(self):
+        for says_so in (False, True):
+            line = rehearse.said(Redrawing(says_so), torch.rand(8, 4))
+            self.assertIsNone(rehearse.why_not(line))
+            self.assertTrue(line["assumes_values"])
+        # Nothing was printed, so nothing was drawn again.
+        again, not_again = (rehearse.said(Redrawing(each), torch.rand(8, 4))["variants"][0]["trace"].split()
+                            for each in (False, True))
+        self.assertEqual(again.count("x8"), not_again.count("x8") + 1)
 
     def test_what_raises_whatever_is_answered_is_said(self):
         self.assertEqual(rehearse.why_not(rehearse.said(Refusing(), torch.rand(8, 4))), "ValueError: no")

@@ -23,6 +23,7 @@ from .statements import (
     Replace,
     around,
     bound_by,
+    changed_by,
     changes_an_object,
     constants_before,
     following,
@@ -201,6 +202,10 @@ class Scene:
                 is_needed = bool(binds & wanted) or is_first
                 # An addition to a list of the program's is one to a list of ours.
                 is_needed = is_needed and not outliving.only_adds(statement)
+                # One to a list that was made behind the call is a part of what is made of it.
+                before = [] if block is self.inside else self.inside
+                changed = changed_by(statement) & wanted
+                is_needed = is_needed or bool(changed) and any(changed & bound_by(each) for each in before + block[:at])
                 keeps = self.keeps(statement, is_needed)
                 kept += reversed([each.statement() for each in keeps])
                 self.extra |= {name for each in keeps for name in names_in(each.value)}
@@ -610,6 +615,16 @@ def is_decorated_without(code: CodeType) -> bool:
             if min([node.lineno] + [each.lineno for each in node.decorator_list]) == code.co_firstlineno:
                 return any(words_of(each) & WITHOUT_GRADIENTS for each in node.decorator_list)
     return False
+
+
+def is_asked_by_a_loop(code: CodeType, line: int) -> bool:
+    """Whether a line of a function is what a `while` asks before each turn."""
+    try:
+        nodes = [node for each in body_of(code) for node in ast.walk(each)]
+    except NotFound:
+        errors.foreseen("look for the loop that asks")
+        return False
+    return any(isinstance(node, ast.While) and is_at(node.test, line) for node in nodes)
 
 
 def is_part(code: CodeType) -> bool:

@@ -174,6 +174,31 @@ def bound_by(statement: Any) -> set[str]:
     return outliving.names_with(statement, ast.Store)
 
 
+def changed_by(statement: Any) -> set[str]:
+    """The variables in whose value a statement, or one inside of it, puts something: `parts.append(out)`,
+    `losses["x"] = loss`, `scores.div_(2)`."""
+    found: set[str] = set()
+    for each in ast.walk(statement):
+        owner: Any = None
+        if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call):
+            called = each.value.func
+            if isinstance(called, ast.Attribute) and is_changing(called.attr):
+                owner = called.value
+        elif isinstance(each, ast.Subscript) and isinstance(each.ctx, ast.Store):
+            owner = each.value
+        # A part of it is meant as well: `losses["x"].append(loss)`.
+        while isinstance(owner, ast.Subscript):
+            owner = owner.value
+        if isinstance(owner, ast.Name):
+            found.add(owner.id)
+    return found
+
+
+def is_changing(method: str) -> bool:
+    is_in_place = method.endswith("_") and not method.startswith("_")
+    return method in outliving.ADDING or method in ("update", "setdefault") or is_in_place
+
+
 def only_calls(statement: Any, is_a_module: Callable[[ast.expr], bool]) -> bool:
     """Whether all that it does is to call models, and to let go of what they return (`with torch.no_grad():
     teacher(x)`)."""

@@ -14,7 +14,7 @@ import weakref
 
 from ..common import errors, frames
 from ..common.instead import Instead
-from . import apart, shares
+from . import apart, callers, shares
 from .shares import Shares
 
 TYPE_CHECKING = False
@@ -107,6 +107,8 @@ class Values:
         # Questions that were answered with yes, and those to be answered with no.
         self.yes: list[Place] = []
         self.no: set[Place] = set()
+        # Where the latest was asked: a function's code, and the line.
+        self.line: Place | None = None
         self.known: dict[int, tuple[Any, Lazy, int]] = {}
         # Fakes that have places of elements.
         self.places: dict[int, Any] = {}
@@ -245,24 +247,39 @@ class Values:
 
     def answered(self) -> bool:
         """The answer to a question of yes or no about what is not known."""
-        place = self.asking(sys._getframe(1))
-        if place is None or place in self.no:
-            return place is None
+        frame = self.theirs(sys._getframe(1))
+        if frame is None:
+            return True
+        place = frame.f_code, frame.f_lasti
+        if place in self.no:
+            return False
+        # Python asks before the first turn and behind each in two places of one line.
+        before, self.line = self.line, (frame.f_code, frame.f_lineno)
+        if before == self.line and callers.is_asked_by_a_loop(frame.f_code, frame.f_lineno):
+            self.line = None
+            return False
         self.yes.append(place)
         return True
 
-    def asking(self, frame: FrameType | None) -> Place | None:
-        """Where the program, or a library that is not torch, asks."""
+    def theirs(self, frame: FrameType | None) -> FrameType | None:
+        """What runs of the program's, or of a library that is not torch."""
         while frame is not None and frame.f_code.co_filename.startswith((self.torch_home, *frames.OURS)):
             frame = frame.f_back
-        return None if frame is None else (frame.f_code, frame.f_lasti)
+        return frame
+
+    def asking(self, frame: FrameType | None) -> Place | None:
+        """Where it asks."""
+        asks = self.theirs(frame)
+        return None if asks is None else (asks.f_code, asks.f_lasti)
 
     def answers_no(self, traceback: TracebackType | None) -> bool:
-        """Whether an error was raised by a function that had been answered with yes: the last such answer is no from
-        now on."""
-        while traceback is not None and traceback.tb_next is not None:
+        """Whether an error was raised by a function that had been answered with yes, or one of ours was because of what
+        it did: the last such answer is no from now on."""
+        code = None
+        while traceback is not None:
+            if not traceback.tb_frame.f_code.co_filename.startswith(frames.OURS):
+                code = traceback.tb_frame.f_code
             traceback = traceback.tb_next
-        code = None if traceback is None else traceback.tb_frame.f_code
         for place in reversed(self.yes):
             if place[0] is code and place not in self.no:
                 self.no.add(place)
