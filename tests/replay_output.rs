@@ -129,7 +129,7 @@ fn it_begins_where_it_is_told_to() {
 fn a_recording_that_does_not_say_when_shows_it_at_its_end() {
     let directory = stored(false, true);
     let mut terminal = replay(directory.path());
-    terminal.wait_for("it is shown at the recording's end", PATIENCE);
+    terminal.wait_for("its output is shown at the recording's end", PATIENCE);
     terminal.press(">>>>>>>>");
     terminal.wait_for("word-039", PATIENCE);
     let without = stored(true, false);

@@ -103,8 +103,21 @@ impl FitVerdict {
         }
     }
 
-    /// In at most seven columns.
+    /// In at most eleven columns, in the same words.
     pub fn short(self) -> &'static str {
+        match self {
+            FitVerdict::OfLittleUse(LittleUse::OnlyDelays) => "only delays",
+            FitVerdict::OfLittleUse(LittleUse::UnlikelyToHelp) => "little help",
+            FitVerdict::Fits
+            | FitVerdict::LikelyFits
+            | FitVerdict::WontFit
+            | FitVerdict::MayNotFit
+            | FitVerdict::Unknown => self.words(),
+        }
+    }
+
+    /// In at most seven columns, beside a title that leaves no more.
+    pub fn shortest(self) -> &'static str {
         match self {
             FitVerdict::Fits => "fits",
             FitVerdict::LikelyFits => "fits?",

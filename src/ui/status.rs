@@ -39,8 +39,8 @@ const COMMAND_AT_LEAST: u16 = 20;
 const COMMAND_WITH_NAME: u16 = 30;
 /// Columns before the command.
 const LEFT_OF_IT: u16 = 8;
-/// The weights of the sources.
-const SOURCES: u8 = 2;
+/// What weighs no more than this is told elsewhere, too: the sources, the pace, the number of the only run.
+const SOURCES: u8 = 3;
 
 pub(super) fn draw_header(canvas: &mut Canvas, view: &View, scene: &Scene) {
     let width = canvas.area.width;
@@ -58,9 +58,16 @@ pub(super) fn draw_header(canvas: &mut Canvas, view: &View, scene: &Scene) {
             .map(|session| Cow::Owned(displayed(&session.command)))
             .unwrap_or_default(),
     };
-    // Which program it is stands only here; what sources there are is told elsewhere, too.
+    // Which program it is stands only here.
     let with_name = shortest_with_name(&command).map_or(0, |short| columns(&short));
-    let with_name = with_name.clamp(COMMAND_AT_LEAST, COMMAND_WITH_NAME);
+    let others = pieces.iter().filter(|piece| piece.weight > SOURCES);
+    let others: u16 = others.map(|piece| columns(&piece.text) + 2).sum();
+    let room_for_name = width.saturating_sub(others + LEFT_OF_IT);
+    let with_name = match with_name.min(COMMAND_WITH_NAME) {
+        with_name if with_name <= room_for_name => with_name.max(COMMAND_AT_LEAST),
+        // They would be left out for nothing.
+        _ => COMMAND_AT_LEAST,
+    };
     while let Some(least) = (0..pieces.len()).min_by_key(|&n| pieces[n].weight) {
         let at_least = match pieces[least].weight <= SOURCES {
             true => with_name,
@@ -146,7 +153,9 @@ fn pieces(view: &View, scene: &Scene) -> Vec<HeaderItem> {
         pieces.push(piece("simulated GPU", Tone::Warning, 6));
     }
     if let Some(run) = state.run() {
-        pieces.push(piece(format!("run {}", run.number), Tone::Text, 5));
+        // Of the only run nobody asks which it is.
+        let weight = if state.runs.len() > 1 { 5 } else { SOURCES };
+        pieces.push(piece(format!("run {}", run.number), Tone::Text, weight));
         if let Some(patching) = run.patching() {
             let (words, tone) = patching_words(patching);
             pieces.push(piece(words, tone, 10));
@@ -163,7 +172,9 @@ fn pieces(view: &View, scene: &Scene) -> Vec<HeaderItem> {
                 1 => String::from("1 step"),
                 n => format!("{} steps", count(n)),
             };
-            pieces.push(piece(steps, Tone::Text, 4));
+            // The dialog and the line below the chart say in which step a run ended.
+            let weight = if run.ended.is_some() { SOURCES } else { 4 };
+            pieces.push(piece(steps, Tone::Text, weight));
             // The program's own figure goes first: another one beside it would only be doubted.
             let ours = || steps_per_second(run).map(rate);
             let pace = view.output.printed_pace().or_else(ours);

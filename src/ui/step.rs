@@ -356,7 +356,6 @@ fn draw_growth(canvas: &mut Canvas, view: &View, scene: &Scene) {
         false => area.width,
     };
     let kept = kept_alive(view, scene, width.saturating_sub(3), canvas.theme.glyphs);
-    let grew = grew(view, scene, canvas.theme.glyphs);
     if side {
         lines(&mut canvas.at(Rect { width, ..area }), &kept);
         let right = Rect {
@@ -364,7 +363,12 @@ fn draw_growth(canvas: &mut Canvas, view: &View, scene: &Scene) {
             width: area.width - width,
             ..area
         };
+        let grew = grew(view, scene, right.width, canvas.theme.glyphs);
         return lines(&mut canvas.at(right), &grew);
+    }
+    let mut grew = grew(view, scene, area.width, canvas.theme.glyphs);
+    if grew.len() + kept.len() > usize::from(area.height) {
+        grew = self::grew(view, scene, u16::MAX, canvas.theme.glyphs);
     }
     let below = match area.height >= ROWS_FOR_BOTH {
         true => GREW.min(grew.len() as u16),
@@ -480,7 +484,7 @@ fn untraced_lines(
     glyphs: &'static Glyphs,
 ) -> Vec<StyledLine> {
     let mut lines = kept_alive(view, scene, width, glyphs);
-    lines.extend(grew(view, scene, glyphs));
+    lines.extend(grew(view, scene, width, glyphs));
     lines
 }
 
@@ -498,7 +502,7 @@ fn is_growing(scene: &Scene) -> bool {
 }
 
 /// By line and by module: from the traced steps, or else from the sums that came with a search.
-fn grew(view: &View, scene: &Scene, glyphs: &'static Glyphs) -> Vec<StyledLine> {
+fn grew(view: &View, scene: &Scene, width: u16, glyphs: &'static Glyphs) -> Vec<StyledLine> {
     let found = choice::retainers(view, scene);
     let run = choice::process(view, scene).map(|(run, _)| run);
     let text_of = |line: &SourceLine| run?.source.of(line).map(String::from);
@@ -524,29 +528,8 @@ fn grew(view: &View, scene: &Scene, glyphs: &'static Glyphs) -> Vec<StyledLine> 
         // No step was traced, so nothing is known of growth.
         (None, None) => return Vec::new(),
     };
-    let mut styled = Vec::new();
-    for row in lines {
-        styled.push(match row {
-            GrowthRow::Title(by) => {
-                let title = format!("   a step     in all  {by}");
-                StyledLine::of(glyphs.spelled(&title), Tone::Dim)
-            }
-            GrowthRow::Grown {
-                per_step,
-                bytes,
-                by,
-                text,
-            } => {
-                let figures = format!("{:>9} {:>9}  ", format!("+{per_step}"), bytes.to_string());
-                let mut line = StyledLine::of(glyphs.spelled(&by), Tone::Text);
-                if let Some(text) = text {
-                    line.push(format!("  {}", glyphs.spelled(&text)), Tone::Dim);
-                }
-                line.behind(&figures, Tone::Text)
-            }
-        });
-    }
-    styled
+    let lines = lines.into_iter();
+    lines.flat_map(|row| row.styled(width, glyphs)).collect()
 }
 
 enum GrowthRow {
@@ -557,6 +540,40 @@ enum GrowthRow {
         by: String,
         text: Option<String>,
     },
+}
+
+impl GrowthRow {
+    /// What the line says goes on below where it has no room beside it.
+    fn styled(self, width: u16, glyphs: &'static Glyphs) -> Vec<StyledLine> {
+        let (per_step, bytes, by, text) = match self {
+            GrowthRow::Title(by) => {
+                let title = format!("   a step     in all  {by}");
+                return vec![StyledLine::of(glyphs.spelled(&title), Tone::Dim)];
+            }
+            GrowthRow::Grown {
+                per_step,
+                bytes,
+                by,
+                text,
+            } => (per_step, bytes, by, text),
+        };
+        let figures = format!("{:>9} {:>9}  ", format!("+{per_step}"), bytes.to_string());
+        let by = glyphs.spelled(&by);
+        let text = text.map(|text| glyphs.spelled(&text)).unwrap_or_default();
+        let before = width_of(&figures);
+        let is_beside = before + width_of(&by) + 2 + width_of(&text) <= width;
+        let mut line = StyledLine::of(by, Tone::Text);
+        if is_beside && !text.is_empty() {
+            line.push(format!("  {text}"), Tone::Dim);
+        }
+        let mut lines = vec![line.behind(&figures, Tone::Text)];
+        if !is_beside && !text.is_empty() {
+            let blank = " ".repeat(usize::from(before) + 2);
+            let room = width.saturating_sub(before + 2);
+            lines.extend(indented(&blank, canvas::text(&text, room, Tone::Dim)));
+        }
+        lines
+    }
 }
 
 fn of_steps(

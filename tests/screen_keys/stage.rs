@@ -26,6 +26,12 @@ const RUNS_OUT: &str = "import sys\n\
     'process has 22.40 GiB memory in use. Of the allocated memory 21.50 GiB is allocated by '\n\
     'PyTorch, and 310.00 MiB is reserved by PyTorch but unallocated.')\n";
 
+/// A leak of which steps were traced.
+const LEAK: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/replay/leak-traced.jsonl"
+);
+
 /// Steps that keep more and more, for as long as it is looked at.
 const LEAKS: &str = "import time, torch\n\
     optimizer = torch.optim.Adam([torch.empty(1 << 20)])\n\
@@ -55,6 +61,8 @@ pub enum Stage {
     TracedToTheEnd,
     /// The same, with the dialog of that.
     RanOut,
+    /// A recording of a leak that ran out of memory, with the dialog of that.
+    Leaked,
     /// A recording of a training on two nodes, of whose four ranks the third has reserved most.
     Nodes,
     /// A training that goes on, with a stand-in for torch, and keeps a little of each step.
@@ -130,6 +138,10 @@ impl Session {
                 (argv, ["╭─ CUDA out of memory", "q quit"])
             }
             Stage::TracedToTheEnd => replayed(&path("traced.jsonl"), &recordings::traced(true)),
+            Stage::Leaked => {
+                let argv = ["replay", "--at", "end", LEAK].map(String::from);
+                (argv.into(), [DIALOG, "w what leaks"])
+            }
             Stage::Replay => (
                 vec!["replay".into(), RECORDING.into()],
                 ["replay x1", "run 1"],

@@ -566,6 +566,7 @@ fn out_of_memory(action: Action) -> Trial {
         Action::RelaunchUnchanged => oom(vec![], Text("run 2")),
         Action::WriteReport => oom(vec![], Text("report: ")),
         Action::OpenFailedStep => trial(Stage::RanOut, vec![], Text("where memory ran out")),
+        Action::OpenLeak => trial(Stage::Leaked, vec![], Text("kept alive by")),
         Action::Back => oom(vec![], Gone(DIALOG)),
         Action::Suspend => oom(vec![], Stopped),
         Action::Redraw => oom(vec![], Sent("oomph")),

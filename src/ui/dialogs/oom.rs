@@ -8,7 +8,7 @@ mod blocks;
 mod diagnosis;
 mod remedies;
 
-use super::{place, width_within};
+use super::place;
 use crate::event::{OomRecord, Phase};
 use crate::state::{OomIncident, RunOutcome};
 use crate::ui::canvas::{self, Canvas, StyledLine, columns};
@@ -30,6 +30,8 @@ struct Page<'a> {
     dialog: &'a OomDialog,
     /// Columns of a line.
     width: u16,
+    /// Columns of the table of remedies, which may be wider.
+    table: u16,
 }
 
 /// Below this width a row of the table has no room for a remedy's need beside its name, and what is
@@ -212,18 +214,27 @@ const LEAST: (u16, usize) = (36, 8);
 /// Lines longer than this are tiring to read.
 const WIDEST: u16 = 118;
 
+/// With less room beside it than this on both sides together, the dialog has the whole width: what is cut there cannot be read.
+const BESIDE: u16 = 44;
+
 /// What stands in the dialog's last line where not all of it has room.
 const MORE: &str = "d: more of this, and the evidence";
 
 fn compose(area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) -> Body {
-    let width = width_within(area, WIDEST);
     let room = usize::from(area.height.saturating_sub(4)).max(1);
-    let page = Page {
+    let page = |width: u16| Page {
         theme,
         scene,
         dialog,
-        width: width.saturating_sub(4).max(1),
+        width: width.min(WIDEST).saturating_sub(4).max(1),
+        table: width.saturating_sub(4).max(1),
     };
+    let wanted = (remedies::wanted(page(area.width)) + 4).max(WIDEST);
+    let width = match area.width < wanted.saturating_add(BESIDE) {
+        true => area.width,
+        false => wanted,
+    };
+    let page = page(width);
     let parts = match dialog.details {
         Details::Brief => brief(page, room),
         Details::Full { scrolled } => full(page, room, scrolled),
@@ -275,7 +286,9 @@ fn brief(page: Page, room: usize) -> Parts {
     let others = [remedies::command(page), remedies::meanwhile(page)];
     let longest = expected.first().map_or(0, Vec::len);
     let under: usize = longest + others.iter().map(Vec::len).sum::<usize>();
-    let most = room.saturating_sub(cause.len().max(HEADLINE) + under.min(NEXT));
+    // What is to be changed in the code has the row of a remedy that would only delay it.
+    let for_more = usize::from(OomDialog::leads_with_code(page.scene) && expected.len() > 1);
+    let most = room.saturating_sub(cause.len().max(HEADLINE) + under.min(NEXT) + for_more);
     let (first, offers) = offers_within(page, most, room.saturating_sub(cause.len() + 1));
 
     let mut parts = Parts {
@@ -321,14 +334,14 @@ fn full(page: Page, room: usize, scrolled: usize) -> Parts {
     let mut under = next_lines(page);
     let (mut text, mut sections) = diagnosis::full(page);
     let least = text.len().min(DETAILS) + under.len();
-    // Whoever reads on a low screen has seen the table: a few of its rows stay.
-    let rows = match room < ROOM_FOR_TABLE {
-        true => REMEDIES,
-        false => room.saturating_sub(least),
+    // Whoever reads on a low screen has seen the table: the selected row stays, and what follows from it is among what is read.
+    let is_low = room < ROOM_FOR_TABLE;
+    let (first, offers) = match is_low {
+        true => only_selected(page),
+        false => offers_within(page, room.saturating_sub(least), room / 2),
     };
-    let (first, offers) = offers_within(page, rows, room / 2);
     let left = room.saturating_sub(offers.len());
-    if left < least {
+    if left < least || is_low {
         let cause = diagnosis::cause(page, usize::MAX).len();
         for (at, _) in &mut sections {
             *at += under.len();
@@ -372,6 +385,15 @@ fn offers_within(page: Page, most: usize, room: usize) -> (usize, Vec<StyledLine
         false => window(all.len(), selected, most),
     };
     cut(all, window, page.theme)
+}
+
+/// The row of the selected remedy.
+fn only_selected(page: Page) -> (usize, Vec<StyledLine>) {
+    let above = usize::from(OomDialog::leads_with_code(page.scene));
+    let selected = page.dialog.selected(page.scene);
+    let at = selected.map_or(0, |selected| selected + above);
+    let row = remedies::lines(page).into_iter().nth(at);
+    (at, row.into_iter().collect())
 }
 
 /// Which of `rows` rows to show if `most` fit: with the selected one and its neighbours.

@@ -75,7 +75,8 @@ impl PickerColumns {
                 false => 0,
             }
         };
-        let most_of_state = (width / 3).max(12);
+        // Why memory ran out stands at its end.
+        let most_of_state = (width * 9 / 20).max(12);
         PickerColumns {
             state: take(widest(|row| row.state.clone()), 5, most_of_state),
             took: take(widest(took), 4, 8),
@@ -154,11 +155,23 @@ fn draw_keys(canvas: &mut Canvas) {
         .map(|(keys, _)| names(keys, glyphs))
         .collect();
     let widest = names.iter().map(|name| columns(name)).max().unwrap_or(0);
-    let all = names.iter().zip(keys::listed());
-    for (y, (name, (_, help))) in (0..canvas.area.height).zip(all) {
-        let mut pen = canvas.pen(y);
-        pen.skip(LEAD).text(name, Tone::Accent);
-        pen.to(LEAD + widest + GAP).rest(help, Tone::Text);
+    let room = canvas.area.width.saturating_sub(LEAD + widest + GAP);
+    let rows = names
+        .iter()
+        .zip(keys::listed())
+        .flat_map(|(name, (_, help))| {
+            let lines = canvas::text(help, room, Tone::Text).into_iter();
+            let names = std::iter::once(name.as_str()).chain(std::iter::repeat(""));
+            lines.zip(names)
+        });
+    for (y, (help, name)) in (0..canvas.area.height).zip(rows) {
+        canvas.pen(y).skip(LEAD).text(name, Tone::Accent);
+        let column = Rect {
+            x: canvas.area.x + LEAD + widest + GAP,
+            width: room,
+            ..canvas.area
+        };
+        help.draw(&mut canvas.at(column), y);
     }
 }
 
@@ -235,7 +248,13 @@ fn draw_about(canvas: &mut Canvas, row: &PickerRow) {
     if canvas.area.height == 0 {
         return;
     }
-    let mut inside = canvas.below_head(&[(&row.id, Tone::Strong)]);
+    // In its column the state may be cut.
+    let separator = canvas.theme.glyphs.separator;
+    let mut inside = canvas.below_head(&[
+        (&row.id, Tone::Strong),
+        (separator, Tone::Faint),
+        (&row.state, state_tone(row)),
+    ]);
     let width = inside.area.width.saturating_sub(2);
     let lines = canvas::text(&row.command, width, Tone::Text);
     let last = inside.area.height.saturating_sub(1);

@@ -47,7 +47,7 @@ pub(super) fn draw(canvas: &mut Canvas, key: StepKey, view: &View, scene: &Scene
     let mut lines = document::lines_of(oom, &run.source);
     lines.extend(unknown(&lines, allocated));
     lines.sort_by_key(|line| std::cmp::Reverse(line.bytes));
-    let grew = super::grew(view, scene, canvas.theme.glyphs);
+    let grew = super::grew(view, scene, canvas.area.width, canvas.theme.glyphs);
     let room = canvas.area.height.saturating_sub(ABOVE);
     // With the row of its titles, and one without anything below it.
     let wanted = lines.len() as u16 + 2;

@@ -145,6 +145,33 @@ fn draw_rows(
     let room = canvas.area.width.saturating_sub(widths.before());
     // So that the texts stand below each other.
     let by = longest.max().unwrap_or(0).min(room / 2);
+    // Where there are rows to spare and none has to be found again by its place, what a line says is not cut.
+    let text_room = room.saturating_sub(by + 2);
+    let is_cut = |held: &Held| held.text.is_some_and(|text| columns(text) > text_room);
+    let below = rows.iter().filter(|held| is_cut(held)).count();
+    let wanted = usize::from(titles) + rows.len() + below;
+    if pointer.is_none() && below > 0 && wanted <= usize::from(canvas.area.height) {
+        let mut row = titles;
+        for held in rows {
+            let share = held.bytes.fraction_of(whole).unwrap_or(0.0);
+            let text = held.text.filter(|_| is_cut(held));
+            let first = Held {
+                text: held.text.filter(|_| text.is_none()),
+                by: held.by.clone(),
+                more: held.more.clone(),
+                ..*held
+            };
+            line(canvas, row, widths, &first, share, by);
+            row += 1;
+            if let Some(text) = text {
+                let text = canvas.theme.glyphs.spelled(text);
+                let mut pen = canvas.pen(row);
+                pen.to(widths.before() + 2).rest(&text, Tone::Dim);
+                row += 1;
+            }
+        }
+        return;
+    }
     for (row, held) in (titles..).zip(rows) {
         if pointer.is_some_and(|(at, first)| at == first + usize::from(row - titles)) {
             let mark = canvas.theme.glyphs.pointer;

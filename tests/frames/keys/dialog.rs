@@ -207,8 +207,8 @@ fn what_can_only_be_done_elsewhere_is_shown_to_be_copied() {
 #[test]
 fn the_details_have_sections_to_jump_to() {
     let (story, mut view) = staged("oom-capacity");
-    let text = |view: &View| crate::frames::text(&crate::frames::draw(&story, view, 80, 24));
-    view.resize(80, 24);
+    let text = |view: &View| crate::frames::text(&crate::frames::draw(&story, view, 80, 16));
+    view.resize(80, 16);
     press(&story, &mut view, KeyCode::Char('d'));
     let first = text(&view);
     for words in [

@@ -13,12 +13,16 @@ use crate::ui::theme::Tone;
 use crate::units::{Bytes, Moment, clock_face};
 use std::time::Duration;
 
+/// Columns of a table in which nothing is cut.
+const WIDEST_TABLE: u16 = 400;
+
 /// Columns of pointer, combination mark and key, where there is room and where there is not.
 const LEAD: u16 = 6;
 const NARROW_LEAD: u16 = 4;
 
-/// Columns of the longest short verdict with the space before it.
-const SHORT_VERDICT: u16 = 8;
+/// Columns of the longest short verdict with the space before it, and of the longest of the shortest.
+const SHORT_VERDICT: u16 = 12;
+const SHORTEST_VERDICT: u16 = 8;
 
 /// From when on it is said how long ago memory ran out.
 const NOT_JUST_NOW: Duration = Duration::from_secs(60);
@@ -60,6 +64,19 @@ pub(super) fn lines(page: Page) -> Vec<StyledLine> {
     code.into_iter().chain(each).collect()
 }
 
+/// Columns in which no cell of the table is cut.
+pub(super) fn wanted(page: Page) -> u16 {
+    let remedies = page.dialog.listed(page.scene.remedies);
+    let widths = Widths::new(
+        Page {
+            table: WIDEST_TABLE,
+            ..page
+        },
+        remedies,
+    );
+    LEAD + widths.title + widths.changes + widths.need + widths.verdict + widths.numbers
+}
+
 /// How many remedies are not listed.
 pub(super) fn hidden(page: Page) -> usize {
     let all = page.scene.remedies;
@@ -98,7 +115,7 @@ fn code_lead(page: Page) -> u16 {
 }
 
 fn has_room_for_code(page: Page, words: &str) -> bool {
-    code_lead(page) + columns(&page.theme.glyphs.spelled(words)) <= page.width
+    code_lead(page) + columns(&page.theme.glyphs.spelled(words)) <= page.table
 }
 
 fn lead(page: Page) -> u16 {
@@ -120,15 +137,14 @@ struct Widths {
     changes: u16,
     need: u16,
     verdict: u16,
-    /// Whether verdicts are short.
-    short: bool,
+    words: fn(FitVerdict) -> &'static str,
     /// 0 too where one column has both: the change, and before it what a remedy does to the numbers if that is something.
     numbers: u16,
 }
 
 impl Widths {
     fn new(page: Page, remedies: &[Remedy]) -> Widths {
-        let width = page.width;
+        let width = page.table;
         let widest = |text: &dyn Fn(&Remedy) -> String, most: u16| {
             let offered = remedies.iter().filter(|remedy| remedy.is_offered());
             let widths = offered.map(|remedy| columns(&text(remedy)));
@@ -137,21 +153,29 @@ impl Widths {
         let titles = remedies.iter().map(|remedy| columns(&remedy.title));
         let title = titles.max().unwrap_or(0);
         if page.is_narrow() {
-            let title = (title + 1).min(width.saturating_sub(NARROW_LEAD + SHORT_VERDICT - 1));
+            let room = |verdict: u16| width.saturating_sub(NARROW_LEAD + verdict - 1);
+            let (verdict, words): (u16, fn(FitVerdict) -> &'static str) =
+                match title < room(SHORT_VERDICT) {
+                    true => (SHORT_VERDICT, FitVerdict::short),
+                    false => (SHORTEST_VERDICT, FitVerdict::shortest),
+                };
             return Widths {
-                title,
+                title: (title + 1).min(room(verdict)),
                 changes: 0,
                 need: 0,
-                verdict: SHORT_VERDICT,
-                short: true,
+                verdict,
+                words,
                 numbers: 0,
             };
         }
         let need = widest(&|remedy| need(&remedy.expectation), 14);
         let verdict = widest(&|remedy| remedy.expectation.verdict().words().into(), 20);
         let title = title.min(40) + 2;
-        let short = LEAD + title + need + verdict > width;
-        let verdict = if short { SHORT_VERDICT } else { verdict };
+        let (verdict, words): (u16, fn(FitVerdict) -> &'static str) =
+            match LEAD + title + need + verdict > width {
+                true => (SHORT_VERDICT, FitVerdict::short),
+                false => (verdict, FitVerdict::words),
+            };
         // The line below the table has the need as well.
         let need = match LEAD + title + need + verdict > width {
             true => 0,
@@ -160,7 +184,7 @@ impl Widths {
         let title = title.min(width.saturating_sub(LEAD + need + verdict));
         let room = width.saturating_sub(LEAD + title + need + verdict);
         let numbers = widest(&|remedy| remedy.numerics(), 40) - 2;
-        let changes = widest(&|remedy| remedy.changes.clone(), 50);
+        let changes = widest(&|remedy| remedy.changes.clone(), 70);
         let separator = page.theme.glyphs.separator;
         let says_a_change = |room: u16| {
             let offered = remedies.iter().filter(|remedy| remedy.is_offered());
@@ -179,7 +203,7 @@ impl Widths {
             changes,
             need,
             verdict,
-            short,
+            words,
             numbers,
         }
     }
@@ -203,10 +227,7 @@ fn line(page: Page, remedy: &Remedy, selected: bool, widths: &Widths) -> StyledL
             let title_tone = if selected { Tone::Strong } else { Tone::Text };
             let verdict = remedy.expectation.verdict();
             let tone = tone_of(verdict);
-            let words = match widths.short {
-                true => verdict.short(),
-                false => verdict.words(),
-            };
+            let words = (widths.words)(verdict);
             line.column(mark, 1 + gap, mark_tone)
                 .column(&remedy.key.to_string(), 2, Tone::Accent);
             let changes = match widths.numbers {
@@ -234,7 +255,7 @@ fn line(page: Page, remedy: &Remedy, selected: bool, widths: &Widths) -> StyledL
             // The reason stands below the table, once the row is selected.
             let [whole, brief] = [reason.as_str(), reason.shortest()]
                 .map(|why| format!("not offered: {}", glyphs.spelled(why)));
-            let room = page.width.saturating_sub(lead(page) + widths.title);
+            let room = page.table.saturating_sub(lead(page) + widths.title);
             let fitting = [whole.as_str(), brief.as_str(), "not offered", "none"];
             let fitting = fitting.into_iter().find(|words| columns(words) <= room);
             line.push(fitting.unwrap_or_default(), Tone::Dim);
@@ -443,6 +464,7 @@ pub(super) fn command(page: Page) -> Vec<StyledLine> {
         scene,
         dialog,
         width,
+        table: _,
     } = page;
     let show = dialog.to_show(scene);
     if show.is_empty() {
