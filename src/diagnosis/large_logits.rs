@@ -58,7 +58,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
             .advises([
                 because(
                     "a loss that never makes all logits",
-                    "--use_liger_kernel, or the program's own chunked or fused cross-entropy",
+                    "--use_liger_kernel; TRL's SFT: --loss_type chunked_nll; torchtune: LinearCrossEntropyLoss; or the program's own chunked or fused cross-entropy",
                 ),
                 "a smaller batch or shorter sequences: logits shrink in proportion".into(),
                 because("no copy in fp32", "drop .float() on logits; cross_entropy sums in fp32 itself"),
