@@ -122,7 +122,10 @@ fn source(name: Option<&str>) -> anyhow::Result<LogSource> {
                 Meant::None => return Err(why.into()),
             },
         },
-        None => match (chosen, stored.first()) {
+        None => match (
+            of_here(chosen, &places),
+            stored.iter().find(|stored| stored.is_asked),
+        ) {
             (Ok(found), _) => return of_living(found, &stored),
             (Err(NoChoice::Nobody), Some(stored)) => stored_log(stored),
             (Err(why), _) => return Err(why.into()),
@@ -137,6 +140,14 @@ fn source(name: Option<&str>) -> anyhow::Result<LogSource> {
         path: ended,
         writer: None,
     })
+}
+
+/// A session of another environment of this user is meant only where it is named.
+fn of_here(chosen: Result<Chosen, NoChoice>, places: &BaseDirs) -> Result<Chosen, NoChoice> {
+    match chosen {
+        Ok(Chosen::Here(found)) if !found.is_asked(places) => Err(NoChoice::Nobody),
+        chosen => chosen,
+    }
 }
 
 fn of_living(found: Chosen, stored: &[recording::Stored]) -> anyhow::Result<LogSource> {

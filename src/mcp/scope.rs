@@ -60,7 +60,9 @@ impl ReadScope {
     /// # Errors
     /// Which file that is.
     pub fn check_command(&self, command: &CommandLine) -> Result<(), String> {
-        let known = recordings::all().into_iter().map(|session| session.path);
+        let known = recordings::everywhere()
+            .into_iter()
+            .map(|session| session.path);
         let served = self.served.iter().map(|(_, path)| path.clone());
         let recorded = known.chain(served).filter_map(|path| {
             let header = crate::recording::header(&path)?;

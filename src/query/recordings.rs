@@ -19,6 +19,8 @@ pub struct RecordedSession {
     pub path: PathBuf,
     /// When it was last written to.
     written: SystemTime,
+    /// Whether it is meant where none is named: another one is of another environment of this user.
+    is_asked: bool,
 }
 
 impl RecordedSession {
@@ -31,9 +33,15 @@ impl RecordedSession {
 /// How many names are listed where several fit.
 const LISTED: usize = 4;
 
-/// The recorded sessions of this user, the one written to last first: also those that run now and
-/// are recorded elsewhere (`--record`), on this machine or another.
+/// The recorded sessions of this user's environment, the one written to last first.
 pub fn all() -> Vec<RecordedSession> {
+    let all = everywhere().into_iter();
+    all.filter(|session| session.is_asked).collect()
+}
+
+/// The recorded sessions of this user, also of other environments, the one written to last first: also those that run now and
+/// are recorded elsewhere (`--record`), on this machine or another.
+pub fn everywhere() -> Vec<RecordedSession> {
     let places = BaseDirs::of_this_user();
     let stored = recording::list(&places)
         .into_iter()
@@ -41,14 +49,17 @@ pub fn all() -> Vec<RecordedSession> {
             path: stored.directory.join(recording::RECORDING),
             id: stored.id,
             written: stored.written,
+            is_asked: stored.is_asked,
         });
     let elsewhere = recording::find(&places).into_iter().filter_map(|found| {
+        let is_asked = found.is_asked(&places);
         let path = PathBuf::from(found.file?.recording?.0);
         let written = path.metadata().and_then(|about| about.modified()).ok()?;
         Some(RecordedSession {
             id: found.id,
             path,
             written,
+            is_asked,
         })
     });
     let remote = recording::elsewhere(&places, &[])
@@ -60,6 +71,7 @@ pub fn all() -> Vec<RecordedSession> {
                 id: session.id,
                 path,
                 written,
+                is_asked: true,
             })
         });
     let mut all: Vec<RecordedSession> = stored.collect();
@@ -78,7 +90,7 @@ pub fn all() -> Vec<RecordedSession> {
 /// # Errors
 /// There is none, or there are several; with what to do.
 pub fn find(name: Option<&OsStr>) -> anyhow::Result<PathBuf> {
-    let path = find_among(name, all)?;
+    let path = find_among(name, everywhere)?;
     match name.is_some_and(|name| Path::new(name) == path) {
         true => Ok(path),
         false => readable(path),
@@ -99,7 +111,7 @@ pub fn id_of(path: &Path) -> Option<String> {
 /// # Errors
 /// There is none, or there are several.
 pub fn find_session(name: &str) -> anyhow::Result<PathBuf> {
-    readable(by_name(name, all())?)
+    readable(by_name(name, everywhere())?)
 }
 
 /// What to type after `oomph again` for a recording: the session's name, where it is stored under that, or else the file.
@@ -139,7 +151,7 @@ fn find_among(
     all: impl FnOnce() -> Vec<RecordedSession>,
 ) -> anyhow::Result<PathBuf> {
     let Some(name) = name else {
-        let Some(latest) = all().into_iter().next() else {
+        let Some(latest) = all().into_iter().find(|session| session.is_asked) else {
             bail!("there is no recorded session yet; pass a recording (an events.jsonl)");
         };
         return Ok(latest.path);
@@ -212,6 +224,7 @@ mod tests {
             id: id.to_string(),
             path: format!("/s/{id}").into(),
             written: SystemTime::UNIX_EPOCH + Duration::from_secs(100 - age),
+            is_asked: age > 0,
         };
         (0..).zip(&ids).map(session).collect()
     }
@@ -243,9 +256,10 @@ mod tests {
 
     #[test]
     fn nothing_is_the_latest_and_a_file_is_itself() {
+        // The one that was written to last is of another environment.
         assert_eq!(
             find_among(None, sessions).unwrap(),
-            Path::new("/s/20260304-1-python3")
+            Path::new("/s/20260304-1-python3-2")
         );
         let none = find_among(None, Vec::new).unwrap_err().to_string();
         assert!(none.contains("no recorded session"), "{none}");

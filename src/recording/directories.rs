@@ -27,6 +27,9 @@ const PROGRAM_SHOWN: usize = 24;
 /// The maximum number of sessions that a program can start in one second on one machine.
 const SAME_SECOND: u32 = 1_000;
 
+/// In the directory of a session that is kept in the place of another one: the directory in which it should have been.
+pub(super) const MEANT_FOR: &str = "meant-for";
+
 /// Where a session keeps its files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Directories {
@@ -61,12 +64,18 @@ impl Directories {
             .map(PathBuf::as_path)
             .collect();
         match make_in_all(&stem, &parents, |id| places.has(id)) {
-            Ok(id) => Directories {
-                state: sessions.map(|base| base.join(&id)),
-                runtime: runtime_base.map(|base| base.join(&id)),
-                id,
-                notes,
-            },
+            Ok(id) => {
+                let state = sessions.map(|base| base.join(&id));
+                if let Some(state) = &state {
+                    say_what_it_was_meant_for(state, places);
+                }
+                Directories {
+                    state,
+                    runtime: runtime_base.map(|base| base.join(&id)),
+                    id,
+                    notes,
+                }
+            }
             Err(reason) => {
                 notes.push(format!(
                     "{reason}: this session is not recorded, and the probe is off"
@@ -133,6 +142,22 @@ impl Directories {
             None => Ok(()),
         }
     }
+}
+
+/// Whoever looks for the sessions of the place that could not be used is to find it.
+fn say_what_it_was_meant_for(state: &Path, places: &BaseDirs) {
+    let first = places.recorded().next();
+    if let Some(first) = first.filter(|first| state.parent() != Some(first)) {
+        // Without it the session is found by its name.
+        let _ = fs::write(state.join(MEANT_FOR), first.as_os_str().as_bytes());
+    }
+}
+
+/// oomph's directory in the first of `places` that can be used now.
+pub(super) fn first_usable(places: &[BaseDir], sockets: bool) -> Option<PathBuf> {
+    let mut looked = places.iter().map(|place| examined(place, sockets));
+    let usable = looked.find(|place| place.problem.is_none())?;
+    Some(usable.path)
 }
 
 /// The directory of all sessions' directories.

@@ -7,6 +7,7 @@
 //! directory) is left alone.
 
 use super::base_dirs::{BaseDirs, is_own_directory, own_entries};
+use super::directories::{MEANT_FOR, first_usable};
 use super::read::open_stored;
 use super::{KEEPER_SOCKET, RECORDING};
 use crate::command::Word;
@@ -16,6 +17,7 @@ use crate::whole_file::{self, Readers};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -110,6 +112,20 @@ impl FoundSession {
     pub fn is_alive(&self) -> bool {
         let life = |file: &SessionFile| file.life(&PidScope::here());
         self.file.as_ref().map(life) == Some(Life::Alive)
+    }
+
+    /// Whether it is one of those directories in which a session that is started now would have its own: its private directory, or
+    /// its files. One of another environment of this user is not meant where none is named.
+    pub fn is_asked(&self, places: &BaseDirs) -> bool {
+        let private = first_usable(&places.runtime, true);
+        let is_beside = private.is_some() && self.directory.parent() == private.as_deref();
+        let recorded = first_usable(&places.state, false).map(|oomph| oomph.join("sessions"));
+        let files = self
+            .file
+            .iter()
+            .flat_map(|file| [&file.recording, &file.log]);
+        let mut files = files.flatten().map(|word| Path::new(&word.0));
+        is_beside || recorded.is_some_and(|recorded| files.any(|file| file.starts_with(&recorded)))
     }
 
     /// The keeper, if it runs.
@@ -212,21 +228,37 @@ pub struct Stored {
     pub directory: PathBuf,
     /// When its recording was last modified.
     pub written: SystemTime,
+    /// Whether it is in the directory in which one that is started now would be, or was meant for that. Another one is meant only
+    /// where it is named.
+    pub is_asked: bool,
 }
 
 /// The recorded sessions, most recently modified first. An unreadable directory counts as empty.
 pub fn list(places: &BaseDirs) -> Vec<Stored> {
-    // The user may have moved oomph's directory to another disk: links count.
-    let entries =
-        (places.recorded()).flat_map(|place| own_entries(place, |path| fs::metadata(path)));
-    let mut sessions: Vec<Stored> = entries.filter_map(stored).collect();
+    let first = places.recorded().next();
+    let now = first_usable(&places.state, false).map(|oomph| oomph.join("sessions"));
+    let mut sessions: Vec<Stored> = Vec::new();
+    for place in places.recorded() {
+        let is_now = Some(&place) == now.as_ref();
+        let is_meant = |directory: &Path| {
+            let meant = read_stored(&directory.join(MEANT_FOR)).ok();
+            let first = first.as_ref().map(|first| first.as_os_str().as_bytes());
+            meant.is_some() && meant.as_deref() == first
+        };
+        // The user may have moved oomph's directory to another disk: links count.
+        let entries = own_entries(place, |path| fs::metadata(path)).filter_map(stored);
+        sessions.extend(entries.map(|found| Stored {
+            is_asked: is_now || is_meant(&found.directory),
+            ..found
+        }));
+    }
     sessions.sort_by(|a, b| b.written.cmp(&a.written).then_with(|| b.id.cmp(&a.id)));
     sessions
 }
 
-/// The most recently modified session.
+/// The most recently modified session of those that are asked for.
 pub fn latest(places: &BaseDirs) -> Option<Stored> {
-    list(places).into_iter().next()
+    list(places).into_iter().find(|stored| stored.is_asked)
 }
 
 /// `None` without a recording.
@@ -236,13 +268,14 @@ fn stored((id, directory): (String, PathBuf)) -> Option<Stored> {
         id,
         written: about.modified().ok()?,
         directory,
+        is_asked: false,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recording::BaseDir;
+    use crate::recording::{BaseDir, Directories};
     use std::time::Duration;
 
     fn file(keeper: Pid) -> SessionFile {
@@ -265,6 +298,40 @@ mod tests {
         let found = find(&places);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].life, Life::Alive);
+    }
+
+    /// A directory for all environments of a user has sessions of others of them: those are not the latest of this one.
+    #[test]
+    fn what_lies_in_another_place_is_asked_for_by_its_name_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let places = |home: &str| BaseDirs {
+            state: vec![
+                BaseDir::Own(directory.path().join(home)),
+                BaseDir::Shared(directory.path().into()),
+            ],
+            runtime: vec![BaseDir::Shared(directory.path().into())],
+            elsewhere: Vec::new(),
+        };
+        let begin = |home: &str| {
+            let now = jiff::civil::date(2026, 3, 4).at(5, 6, 7, 0);
+            let made = Directories::create(&Word::from("python3"), now, &places(home));
+            fs::write(made.recording().unwrap(), "").unwrap();
+            made.id
+        };
+        // A file where a home should be: the session is kept in the other place.
+        fs::write(directory.path().join("full"), "").unwrap();
+        let kept = begin("full");
+        assert_eq!(
+            latest(&places("full")).map(|found| found.id).as_ref(),
+            Some(&kept)
+        );
+        assert_eq!(latest(&places("home")), None, "of another home");
+        assert_eq!(list(&places("home")).len(), 1, "by its name");
+        let own = begin("home");
+        assert_eq!(latest(&places("home")).map(|found| found.id), Some(own));
+        // Its home is there again: it is still of that.
+        fs::remove_file(directory.path().join("full")).unwrap();
+        assert_eq!(latest(&places("full")).map(|found| found.id), Some(kept));
     }
 
     #[test]
