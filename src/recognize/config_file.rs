@@ -564,6 +564,21 @@ mod tests {
         assert_eq!(found(&gin, "train.batch_size").as_deref(), Some("640"));
         assert_eq!(found(&gin, "batch"), None);
         assert!(found(&gin, "train.dims").unwrap().starts_with('?'));
+        let ini = file(
+            "a.cfg",
+            "# batch_size=1\n[data]\nlist: a/b.scp\n[optimization]\nlr = 0.1\nbatch_size=128\nfolders = a\n  b=1\nflag\n",
+        );
+        assert_eq!(
+            found(&ini, "optimization.batch_size").as_deref(),
+            Some("128")
+        );
+        assert_eq!(found(&ini, "data.list").as_deref(), Some("a/b.scp"));
+        assert_eq!(found(&ini, "optimization.b"), None);
+        assert!(
+            file("a.conf", "--batch_size=12\n")
+                .scalar("batch_size")
+                .is_err()
+        );
         let python = file(
             "train.py",
             "# c\nbatch_size = 12 # n\nsteps = 5 * 8\nhalf = 5 * n\nname = 'a'\nif x:\n    lr = 1\nbatch == 3\n",

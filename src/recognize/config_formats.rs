@@ -1,4 +1,4 @@
-//! The settings of a config file with their byte ranges: YAML, JSON, TOML, gin, and Python (`python_config.rs`). Whatever isn't surely understood is reported as unclear and never edited.
+//! The settings of a config file with their byte ranges: YAML, JSON, TOML, gin, INI, and Python (`python_config.rs`). Whatever isn't surely understood is reported as unclear and never edited.
 
 use super::file_settings::{FileSetting, FileSettings};
 use super::python_config::python_settings;
@@ -8,7 +8,9 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// How the names of files of settings end, but for those in Python.
-pub(super) const SETTINGS_FILES: [&str; 5] = [".yaml", ".yml", ".json", ".toml", ".gin"];
+pub(super) const SETTINGS_FILES: [&str; 8] = [
+    ".yaml", ".yml", ".json", ".toml", ".gin", ".ini", ".cfg", ".conf",
+];
 
 /// The settings of a file, by how its name ends.
 pub(super) fn settings_of(extension: &str, text: &str) -> Result<FileSettings, String> {
@@ -21,6 +23,7 @@ pub(super) fn settings_of(extension: &str, text: &str) -> Result<FileSettings, S
         "json" => json_settings(text),
         "toml" => toml_settings(text),
         "gin" => Ok(gin_settings(text)),
+        "ini" | "cfg" | "conf" => ini_settings(text),
         "py" => Ok(python_settings(text)),
         _ => Err("its format is unknown".into()),
     }
@@ -54,6 +57,49 @@ fn gin_settings(text: &str) -> FileSettings {
         });
     }
     settings
+}
+
+/// The settings of a file with sections, as Python's configparser reads it: `batch_size=64` below `[optimization]`. Other
+/// files have the same endings (YAML, words of a command line): one without a section, or with lines of another kind, is none.
+fn ini_settings(text: &str) -> Result<FileSettings, String> {
+    let mut settings = FileSettings::default();
+    let mut section: Option<String> = None;
+    let mut offset = 0;
+    for line in text.split_inclusive('\n') {
+        let from = offset;
+        offset += line.len();
+        let bare = line.trim();
+        // What is indented goes on with a value that began before.
+        let goes_on = line.starts_with([' ', '\t']) && !settings.all.is_empty();
+        if bare.is_empty() || bare.starts_with(['#', ';']) || goes_on {
+            continue;
+        }
+        if let Some(name) = bare.strip_prefix('[') {
+            let name = name.strip_suffix(']').ok_or("a section of it has no end")?;
+            section = Some(name.to_string());
+            continue;
+        }
+        let section = section.as_ref().ok_or("it has no sections")?;
+        let Some(sign) = line.find(['=', ':']) else {
+            // A name without a value.
+            continue;
+        };
+        // What follows a blank may be a comment, but need not be one.
+        let value = &line[sign + 1..];
+        let written = value.split([';', '#']).next().unwrap_or(value);
+        let at = from + sign + 1 + (written.len() - written.trim_start().len());
+        let trimmed = written.trim();
+        settings.all.push(FileSetting {
+            name: format!("{section}.{}", line[..sign].trim()),
+            from: at,
+            to: at + trimmed.len(),
+            is_plain: !trimmed.is_empty(),
+        });
+    }
+    match section {
+        Some(_) => Ok(settings),
+        None => Err("it has no sections".into()),
+    }
 }
 
 /// The same bytes, but for the ends of lines before a closing bracket that begins one; `None` where there are none, or what

@@ -6,7 +6,8 @@ use super::{Origin, SizeRelation};
 use crate::event::{Knobs, ParsedNumber, SourceNumber, SourceNumberKind};
 use std::path::Path;
 
-/// Views of a sample above which a multiple is more likely chance.
+/// Views of a sample above which a multiple is more likely chance, unless the program has a number for them: the frames of a
+/// video, the steps of a sequence.
 const MOST_VIEWS: u64 = 16;
 
 impl Knobs {
@@ -40,9 +41,11 @@ impl Knobs {
         if value < 2 || !names.any(|named| named.value == value && is_batch(&named.name)) {
             return None;
         }
+        let has = |number: u64| self.names.iter().any(|named| named.value == number);
+        let are_views = |views: u64| (2..=MOST_VIEWS).contains(&views) || views > 1 && has(views);
         let mut first = self.given.iter().filter_map(|given| given.shape.first());
         first
-            .find(|size| size.is_multiple_of(value) && (2..=MOST_VIEWS).contains(&(*size / value)))
+            .find(|size| size.is_multiple_of(value) && are_views(*size / value))
             .copied()
     }
 

@@ -94,6 +94,17 @@ fn a_small_multiple_is_a_batch_of_several_views() {
         found("python train.py", &two_views),
         is("--batch_size", 256, 512)
     );
+    // More of them than views of one image, as the frames of a video, are a number of the program's own.
+    let named = |name: &str, value| NamedNumber {
+        name: name.into(),
+        value,
+        ..two_views.names[0].clone()
+    };
+    let mut frames = told(&[&[512, 3, 64, 64]], &[number("--bsize", 16, false)]);
+    frames.names = vec![named("loader.batch_size", 16)];
+    assert!(found("python train.py", &frames).is_err());
+    frames.names.push(named("SEQ_LEN", 32));
+    assert_eq!(found("python train.py", &frames), is("--bsize", 16, 512));
     // A loader of the evaluation's is no evidence for another number.
     two_views.names[0].value = 64;
     assert!(found("python train.py", &two_views).is_err());

@@ -40,7 +40,7 @@ pub(crate) enum PathPart {
 }
 
 /// The files of settings whose paths a source makes of what is written and of what options say: `args.folder + "/config.yaml"`,
-/// `os.path.join("configs", args.config)`, `os.path.join(args.folder, args.dataset + ".json")`.
+/// `"config/" + args.config`, `os.path.join("configs", args.config)`, `os.path.join(args.folder, args.dataset + ".json")`.
 pub(crate) fn made_files(source: &str) -> Vec<Vec<PathPart>> {
     let said = SourceStatements::new(source);
     let tokens = &said.tokens;
@@ -55,6 +55,15 @@ pub(crate) fn made_files(source: &str) -> Vec<Vec<PathPart>> {
         tokens.string(at)?.strip_prefix('/')?;
         path_of(&said, &(from..at + 1), 0)
     });
+    // The other way round: `"config/" + args.config`, and what is added to that.
+    let below = (2..tokens.all.len()).filter(|at| tokens.is_operator(*at - 1, "+"));
+    let below = below.filter_map(|at| {
+        tokens.string(at - 2)?.strip_suffix('/')?;
+        let (_, mut end) = tokens.dotted(at, tokens.all.len())?;
+        let is_added = tokens.is_operator(end, "+") && tokens.string(end + 1).is_some();
+        end += if is_added { 2 } else { 0 };
+        path_of(&said, &(at - 2..end), 0)
+    });
     let names_settings = |parts: &Vec<PathPart>| {
         let is_asked = parts.iter().any(|part| matches!(part, PathPart::Option(_)));
         let is_settings = match parts.last() {
@@ -65,7 +74,7 @@ pub(crate) fn made_files(source: &str) -> Vec<Vec<PathPart>> {
         is_asked && is_settings
     };
     let mut all: Vec<Vec<PathPart>> = Vec::new();
-    for parts in joined.chain(added).filter(names_settings) {
+    for parts in joined.chain(added).chain(below).filter(names_settings) {
         if !all.contains(&parts) {
             all.push(parts);
         }

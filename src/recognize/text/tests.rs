@@ -440,6 +440,15 @@ fn files_of_settings_that_the_program_names_are_read() {
         ]]
     );
     assert_eq!(
+        made_files(
+            "path = 'config/' + args.config\nq = 'runs/' + args.a.name + '.yaml'\nr = 'x/' + name\n"
+        ),
+        [
+            vec![written("config/"), part("config")],
+            vec![written("runs/"), part("name"), written(".yaml")],
+        ]
+    );
+    assert_eq!(
         default_words(
             "p.add_argument('--config-dir', default='./configs', type=str)\np.add_argument('--n', default=3)\n"
         ),

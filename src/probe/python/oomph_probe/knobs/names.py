@@ -5,6 +5,7 @@ BATCH = {
     "batch",
     "batchsize",
     "bs",
+    "bsize",
     "bsz",
     "microbatch",
     "minibatch",
