@@ -38,8 +38,10 @@ class Progress:
             full = int(BAR * min(1.0, step / self.total))
             text = "|%s%s| %s" % ("#" * full, "-" * (BAR - full), text)
             # The terminal may have been resized since the last line; a line that is too long wraps, and then
-            # `\r` returns only to its last row. So the end is cut off.
+            # `\r` returns only to its last row. So figures that have no room are left out.
             room = shutil.get_terminal_size().columns - 1
+            while len(text) > room and ", " in text:
+                text = text[: text.rindex(", ")]
             text = text[:room]
             sys.stdout.write("\r" + text.ljust(min(self.width, room)))
             self.width = len(text)

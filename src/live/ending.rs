@@ -3,6 +3,7 @@
 //! A clean run prints nothing of oomph's. After a screen, the program's last rows are printed, where they
 //! would be without oomph.
 
+use super::display::screen::terminal_size;
 use super::{Ending, print};
 use crate::command::CommandLine;
 use crate::diagnosis::Finding;
@@ -13,7 +14,7 @@ use crate::report;
 use crate::state::{Run, RunOutcome, State};
 use crate::units::Pid;
 use std::fs;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::Path;
 
 pub(super) struct LastWords<'a> {
@@ -39,11 +40,12 @@ pub(super) fn say(state: &State, tail: Option<Vec<u8>>, words: &LastWords) {
         let mut stdout = std::io::stdout().lock();
         let _ = stdout.write_all(&tail).and_then(|()| stdout.flush());
     }
+    let is_on_terminal = on_screen || std::io::stderr().is_terminal();
+    let width = terminal_size().filter(|_| is_on_terminal);
+    let width = width.map_or(usize::MAX, |size| size.cols.into());
     let mut text = String::new();
     for line in lines(state, words, on_screen) {
-        text.push_str("oomph: ");
-        text.push_str(&print::line(&line));
-        text.push('\n');
+        text.push_str(&printed(&print::line(&line), width));
     }
     if text.is_empty() {
         return;
@@ -58,6 +60,30 @@ pub(super) fn say(state: &State, tail: Option<Vec<u8>>, words: &LastWords) {
     } else {
         print::err().write_all(text.as_bytes())
     };
+}
+
+/// What stands before a line, and below it.
+const NAME: &str = "oomph: ";
+
+/// A line with our name before it. A terminal would break a sentence in the middle of a word; a command stays in one piece, to be
+/// copied.
+fn printed(line: &str, width: usize) -> String {
+    let is_command = line.starts_with([' ', '\t']) || line.starts_with(report::RAN_WITH);
+    let mut text = String::from(NAME);
+    let mut column = NAME.len();
+    for word in line.split_inclusive(' ') {
+        let length = word.trim_end().chars().count();
+        if !is_command && column > NAME.len() && column + length > width {
+            text.truncate(text.trim_end().len());
+            text.push('\n');
+            text.push_str(&" ".repeat(NAME.len()));
+            column = NAME.len();
+        }
+        text.push_str(word);
+        column += word.chars().count();
+    }
+    text.push('\n');
+    text
 }
 
 fn lines(state: &State, words: &LastWords, on_screen: bool) -> Vec<String> {
@@ -170,6 +196,25 @@ mod tests {
         assert_eq!(long.len(), 2);
         assert_eq!(long[1], "recorded as 20261123-205139-7f3a");
         assert_eq!(joined("finished".into(), None), ["finished"]);
+    }
+
+    #[test]
+    fn a_terminal_breaks_no_word_of_a_sentence_and_no_command() {
+        let sentence = "8.08 GiB unused: a batch of 48 would fit. The effective batch stays";
+        assert_eq!(
+            printed(sentence, 40),
+            "oomph: 8.08 GiB unused: a batch of 48\n       would fit. The effective batch\n       stays\n"
+        );
+        let command = "  python3 train.py --batch-size 32 --grad-accum 2 --steps 100";
+        assert_eq!(printed(command, 40), format!("oomph: {command}\n"));
+        let ran = format!("{}{}", report::RAN_WITH, command.trim());
+        assert_eq!(printed(&ran, 40), format!("oomph: {ran}\n"));
+        assert_eq!(
+            printed(sentence, usize::MAX),
+            format!("oomph: {sentence}\n")
+        );
+        // A word as long as that has no better place.
+        assert_eq!(printed("/a/b/c/d/e/f", 12), "oomph: /a/b/c/d/e/f\n");
     }
 
     #[test]

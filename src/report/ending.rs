@@ -68,12 +68,15 @@ pub fn summary(state: &State) -> Option<String> {
     Some(line)
 }
 
+/// What stands before the command that ran.
+pub const RAN_WITH: &str = "it ran with: ";
+
 /// The command with which it went well after others had failed, to be kept; secrets masked.
 pub fn winning_command(state: &State) -> Option<String> {
     let (run, before) = state.runs.split_last()?;
     let went_well = run.outcome() == RunOutcome::Finished && !run.is_hidden_failure();
     let is_changed = before.last()?.shown != run.shown;
-    (went_well && is_changed).then(|| format!("it ran with: {}", run.shown))
+    (went_well && is_changed).then(|| format!("{RAN_WITH}{}", run.shown))
 }
 
 /// What to say of a last run that did not train, though one before it had, or had tried to.
