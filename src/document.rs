@@ -422,8 +422,7 @@ pub fn largest_lines_or_of_step(
     let is_known = KnownLines::at(oom).is_none_or(KnownLines::is_most);
     if let Some(step) = step.filter(|_| !is_known) {
         let peak = step.peak();
-        let mut held = lines_at(step, peak, source);
-        held.truncate(most);
+        let held = main_lines_at(step, peak, source, most);
         let (number, bytes) = (step.step, step.allocated[peak]);
         let words = format!(
             "Step {number} was traced whole; of its peak of {bytes} most was allocated by:"
@@ -459,6 +458,24 @@ pub fn lines_at(step: &StepAnatomy, position: usize, source: &SourceTexts) -> Ve
         .iter()
         .chain(&others)
         .map(|of| MemoryHolder::of_step(of, source))
+        .collect()
+}
+
+/// From this share of what is allocated on what has no line is told behind the largest lines.
+const NOTABLE_WITHOUT_LINE: f64 = 0.1;
+
+/// The largest lines at a position of a traced step, so many at the most, and how much has none where that is much.
+pub fn main_lines_at(
+    step: &StepAnatomy,
+    position: usize,
+    source: &SourceTexts,
+    most: usize,
+) -> Vec<MemoryHolder> {
+    let notable = step.allocated[position].scale(NOTABLE_WITHOUT_LINE);
+    let without_line = |held: &MemoryHolder| held.place_is_unknown && held.bytes >= notable;
+    let held = lines_at(step, position, source).into_iter().enumerate();
+    held.filter(|(n, held)| *n < most || without_line(held))
+        .map(|(_, held)| held)
         .collect()
 }
 

@@ -110,6 +110,15 @@ impl std::iter::Sum for Bytes {
 }
 
 impl Bytes {
+    /// Both figures with the digits that show which is larger: `23.52 GiB` beside `23.48 GiB`, and `23.5 GiB` beside `14.7 GiB`.
+    pub fn apart(self, other: Bytes) -> [String; 2] {
+        let as_usual = [self, other].map(|bytes| bytes.to_string());
+        match self != other && as_usual[0] == as_usual[1] {
+            true => [self, other].map(Bytes::with_a_digit_more),
+            false => as_usual,
+        }
+    }
+
     /// `14.71 GiB`, `512.4 MiB`: where figures are compared that are nearly the same.
     pub fn with_a_digit_more(self) -> String {
         let n = self.0 as f64;
@@ -308,6 +317,14 @@ impl fmt::Display for Uuid {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn figures_that_are_compared_show_which_is_larger() {
+        let gib = |gib: f64| Bytes((gib * GIB as f64) as u64);
+        assert_eq!(gib(23.52).apart(gib(23.46)), ["23.52 GiB", "23.46 GiB"]);
+        assert_eq!(gib(23.5).apart(gib(14.7)), ["23.5 GiB", "14.7 GiB"]);
+        assert_eq!(gib(23.5).apart(gib(23.5)), ["23.5 GiB", "23.5 GiB"]);
+    }
 
     #[test]
     fn bytes_read_what_frameworks_print() {

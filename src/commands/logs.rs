@@ -25,8 +25,8 @@ type LogOpener = fn(&Path) -> io::Result<File>;
 
 #[derive(Debug, PartialEq, Args)]
 pub(super) struct LogsCommand {
-    /// The session, by its name or the start of it [default: the only one, or else the latest]
-    #[arg(value_name = "ID")]
+    /// The session, by its name or the start of it, or a recording [default: the only one, or else the latest]
+    #[arg(value_name = "ID|FILE")]
     session: Option<String>,
     /// Follow the output until the session ends
     #[arg(short, long)]
@@ -98,13 +98,26 @@ impl<W: Write> Write for Noticing<W> {
     }
 }
 
+/// The log of a recording that is named by its path, or the log itself.
+fn of_file(name: &str) -> Option<PathBuf> {
+    let path = Path::new(name);
+    let is_path = name.contains('/') || path.extension().is_some();
+    (is_path && path.is_file()).then(|| match path.extension() {
+        Some(kind) if kind == "jsonl" => recording::log_beside(path),
+        Some(_) | None => path.to_path_buf(),
+    })
+}
+
 fn source(name: Option<&str>) -> anyhow::Result<LogSource> {
+    if let Some(path) = name.and_then(of_file) {
+        return ended(path);
+    }
     let places = BaseDirs::of_this_user();
     let stored_log = |stored: &recording::Stored| stored.directory.join(OUTPUT_LOG);
     let chosen = choose(name, "logs");
     // Listed after that: one that was living until just now is among them.
     let stored = recording::list(&places);
-    let ended = match name {
+    let log = match name {
         // A session that has ended may be meant.
         Some(name) => match chosen {
             Ok(found) => {
@@ -131,13 +144,17 @@ fn source(name: Option<&str>) -> anyhow::Result<LogSource> {
             (Err(why), _) => return Err(why.into()),
         },
     };
+    ended(log)
+}
+
+fn ended(log: PathBuf) -> anyhow::Result<LogSource> {
     anyhow::ensure!(
-        ended.exists(),
+        log.exists(),
         "there is no {}: that session wrote nothing, or not to oomph (its output went to a file or to /dev/null)",
-        ended.display()
+        log.display()
     );
     Ok(LogSource {
-        path: ended,
+        path: log,
         writer: None,
     })
 }
@@ -308,6 +325,18 @@ mod tests {
         let mut out = Vec::new();
         while tail.take(&mut out).unwrap() == Taken::Part {}
         out
+    }
+
+    #[test]
+    fn a_recording_is_named_by_its_path_as_well() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let log_of = |path: &Path| Some(source(path.to_str()).ok()?.path);
+        fs::write(at("events.jsonl"), "").unwrap();
+        assert_eq!(log_of(&at("events.jsonl")), None, "it has no log");
+        fs::write(at("output.log"), "step 1").unwrap();
+        assert_eq!(log_of(&at("events.jsonl")), Some(at("output.log")));
+        assert_eq!(log_of(&at("output.log")), Some(at("output.log")));
     }
 
     #[test]

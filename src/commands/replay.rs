@@ -9,6 +9,7 @@ use super::on_screen;
 use crate::diagnosis;
 use crate::document::text::{TextLayout, lines};
 use crate::event::{Clock, Event, EventKind, displayed};
+use crate::forecast::BatchRoom;
 use crate::live::display::keyboard::{self, Typed};
 use crate::live::display::mode::{self, Mode, Surface};
 use crate::live::display::screen::{Due, Screen};
@@ -21,7 +22,8 @@ use crate::report;
 use crate::state::State;
 use crate::ui::theme::Scheme;
 use crate::ui::{
-    Effect, Pace, Preferences, RecordedOutput, Replay, ReplayControl, Scene, SeekTarget, Subject,
+    Effect, Pace, Preferences, RecordedOutput, Replay, ReplayControl, RoomForBatch, Scene,
+    SeekTarget, Subject,
 };
 use crate::units::{Moment, RunNumber};
 use anyhow::Context;
@@ -201,6 +203,8 @@ async fn play(
         }
         if turn == Turn::RanOut {
             offers.look(&player.state);
+        } else if player.next_at().is_none() && !player.is_seeking() {
+            offers.look_after_end(&player.state);
         }
         if offers.take(&player.state) {
             screen.request(Due::Now);
@@ -217,6 +221,7 @@ async fn play(
             remedies: offers.of_run(&player.state),
             command: player.state.run().map(|run| &run.command),
             recording: Some(file),
+            room_for_batch: offers.room(&player.state),
             waiting: offers.asked.is_some().then_some("working out what helps"),
             subject: Subject::Recording(shown),
             ..Scene::of(&player.state)
@@ -276,12 +281,21 @@ async fn play(
     Ok((player.corrupt(), chosen))
 }
 
-/// The remedies for the run that ran out of memory last, found beside the loop: predictions may take seconds.
+/// What is worked out of a run that has ended, beside the loop.
+#[derive(Default)]
+struct FoundAfterRun {
+    /// What helps where memory ran out.
+    remedies: Vec<Remedy>,
+    /// How far the batch could have gone where the run went well.
+    room: Option<BatchRoom>,
+}
+
+/// The same of one run of the recording.
 #[derive(Default)]
 struct Offers {
     run: Option<RunNumber>,
-    asked: Option<mpsc::Receiver<Vec<Remedy>>>,
-    remedies: Vec<Remedy>,
+    asked: Option<mpsc::Receiver<FoundAfterRun>>,
+    found: FoundAfterRun,
 }
 
 impl Offers {
@@ -292,15 +306,26 @@ impl Offers {
         *self = Offers {
             run: state.run().map(|run| run.number),
             asked: Some(receiver),
-            remedies: Vec::new(),
+            found: FoundAfterRun::default(),
         };
         // Without a thread there are none, which the dialog says.
         let thread = std::thread::Builder::new().name("remedies".into());
         let _ = thread.spawn(move || {
             let recorded = EndedSession::new(&state, None);
-            let remedies = recorded.map(|recorded| recorded.remedies());
-            let _ = sender.send(remedies.unwrap_or_default());
+            let found = recorded.map(|recorded| FoundAfterRun {
+                remedies: recorded.remedies(),
+                room: recorded.room_for_batch(),
+            });
+            let _ = sender.send(found.unwrap_or_default());
         });
+    }
+
+    /// The same of a run that went well, once its end is shown.
+    fn look_after_end(&mut self, state: &State) {
+        let ended = state.run().filter(|run| run.went_well());
+        if ended.is_some_and(|run| self.run != Some(run.number)) {
+            self.look(state);
+        }
     }
 
     /// Takes what was found; whether there is something new to draw.
@@ -310,14 +335,27 @@ impl Offers {
             return false;
         };
         self.asked = None;
-        self.remedies = found;
+        self.found = found;
+        self.is_of(state)
+    }
+
+    fn is_of(&self, state: &State) -> bool {
         self.run == state.run().map(|run| run.number)
     }
 
     fn of_run(&self, state: &State) -> &[Remedy] {
-        match self.run == state.run().map(|run| run.number) {
-            true => &self.remedies,
+        match self.is_of(state) {
+            true => &self.found.remedies,
             false => &[],
+        }
+    }
+
+    fn room(&self, state: &State) -> RoomForBatch {
+        let is_ended = state.run().is_some_and(|run| run.ended.is_some());
+        match (self.is_of(state) && is_ended, &self.asked, self.found.room) {
+            (true, None, Some(room)) => RoomForBatch::Known(room),
+            (true, Some(_), _) => RoomForBatch::InSearch,
+            (_, _, _) => RoomForBatch::Unknown,
         }
     }
 }
@@ -448,6 +486,33 @@ mod tests {
 
     fn at(seconds: f64) -> Moment {
         Moment::from_secs_f64(seconds)
+    }
+
+    #[test]
+    fn the_end_of_a_run_that_went_well_says_how_far_the_batch_could_have_gone() {
+        let ended = |name: &str| {
+            let mut state = State::default();
+            for event in crate::report::recorded(name) {
+                state.apply(&event);
+            }
+            state
+        };
+        let state = ended("lora");
+        let mut offers = Offers::default();
+        offers.look_after_end(&state);
+        assert_eq!(offers.room(&state), RoomForBatch::InSearch);
+        while !offers.take(&state) {
+            std::thread::yield_now();
+        }
+        let room = offers.room(&state).known().expect("room on 139.8 GiB");
+        assert_eq!(room.now, 16);
+        assert!(room.could > 200, "{room:?}");
+        // It is looked for once, and not where memory ran out.
+        offers.look_after_end(&state);
+        assert!(offers.asked.is_none());
+        let mut offers = Offers::default();
+        offers.look_after_end(&ended("capacity"));
+        assert!(offers.asked.is_none());
     }
 
     #[test]

@@ -118,7 +118,7 @@ pub(super) fn run(options: &ReportCommand) -> anyhow::Result<Ending> {
             short_enough(markdown(&told.story, &page))
         }
         ReportFormat::Markdown => markdown(&told.story, &page),
-        ReportFormat::Slack => slack(&told.story, &relaunch),
+        ReportFormat::Slack => slack(&told.story, &relaunch, unused.as_deref()),
     };
     if output.as_os_str() == "-" {
         // As it is: for a pipe or a file, like the one that is written otherwise.

@@ -227,7 +227,10 @@ impl Sum<'_> {
         let rounded = |bytes: Bytes| in_units(bytes, unit, decimals);
         let total: u64 = self.0.iter().map(|(bytes, _)| rounded(*bytes)).sum();
         let mut parts = self.0.iter().filter(|(bytes, _)| *bytes > Bytes::ZERO);
-        (total > rounded(room)) == self.exceeds(room) && parts.all(|(bytes, _)| rounded(*bytes) > 0)
+        let is_equal = total == rounded(room) && self.total() != room;
+        (total > rounded(room)) == self.exceeds(room)
+            && !is_equal
+            && parts.all(|(bytes, _)| rounded(*bytes) > 0)
     }
 }
 
@@ -480,6 +483,18 @@ mod tests {
         assert_eq!(
             sum.against(Bytes::gib(24)),
             "23.999 allocated + 0.002 requested = 24.001 > 24.000 GiB"
+        );
+    }
+
+    #[test]
+    fn what_nearly_fills_the_room_is_not_printed_as_all_of_it() {
+        let sum = Sum(&[
+            (Bytes::gib(1).scale(138.97), "allocated"),
+            (Bytes::gib(1).scale(0.81), "more"),
+        ]);
+        assert_eq!(
+            sum.against(Bytes::gib(1).scale(139.8)),
+            "138.97 allocated + 0.81 more = 139.78 of 139.80 GiB"
         );
     }
 

@@ -62,8 +62,11 @@ fn examine(case: &OomContext) -> Option<Finding> {
         .and_then(|record| record.sample.inactive_split);
     let numbers = [
         ("largest free piece", case.largest_free),
-        // With expandable segments this is always 0.
-        ("inactive split", inactive.filter(|_| !expandable)),
+        // With expandable segments this is always 0; where it is all that is cached it has been told.
+        (
+            "stuck pieces",
+            inactive.filter(|bytes| !expandable && Some(*bytes) != case.cached),
+        ),
         ("recoverable with expandable segments", given_back(case)),
     ];
     let finding =
@@ -121,11 +124,13 @@ fn examine(case: &OomContext) -> Option<Finding> {
 /// What would be left if all free memory could be used.
 fn in_one_piece(case: &OomContext) -> Option<String> {
     let (needed, room) = (case.needed()?, case.own_room()? - case.other_processes?);
-    (needed <= room).then(|| {
-        format!(
-            "Without fragmentation this request would have fit: {needed} needed, {room} available."
-        )
-    })
+    let others = case.other_processes.filter(|bytes| *bytes > Bytes::ZERO);
+    let words = match (case.capacity, case.sum(case.outside()), others) {
+        // The sum that says how full the GPU is.
+        (Some(capacity), Some(sum), None) => sum(capacity),
+        (_, _, _) => format!("{needed} needed, {room} available"),
+    };
+    (needed <= room).then(|| format!("Without fragmentation this request would have fit: {words}."))
 }
 
 /// What expandable segments would recover: the whole cache except their own measured overhead.

@@ -84,8 +84,13 @@ fn of_tree(tree: &Tree) -> Vec<String> {
             .iter()
             .map(|held| {
                 let says = held.says.as_ref().map(|says| format!(", {},", code(says)));
+                // A step's line has a category; at its peak what it allocated is not live any more.
+                let live = match held.category {
+                    None => " that is still live",
+                    Some(_) => "",
+                };
                 format!(
-                    "{}{} allocated {} that is still live, in {}",
+                    "{}{} allocated {}{live}, in {}",
                     code(&held.path("→")),
                     says.unwrap_or_default(),
                     held.bytes,

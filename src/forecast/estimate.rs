@@ -85,7 +85,16 @@ impl Estimate {
     /// `14.6 GiB (14.1–15.2)`: the interval in the unit of the figure. One that is as narrow as
     /// what is printed is left out.
     pub fn shown(self) -> String {
-        let figure = self.likely.to_string();
+        self.with_figure(self.likely.to_string())
+    }
+
+    /// The same beside the room that it is compared with: with the digits that show on which side of it the figure is.
+    pub fn shown_beside(self, room: Bytes) -> (String, String) {
+        let [figure, room] = self.likely.apart(room);
+        (self.with_figure(figure), room)
+    }
+
+    fn with_figure(self, figure: String) -> String {
         let Some((number, unit)) = figure.split_once(' ') else {
             return figure;
         };

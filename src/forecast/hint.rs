@@ -81,6 +81,14 @@ impl BatchRoom {
         }
     }
 
+    /// Whether a run of so many steps shows it: after few of them a later one may need more.
+    pub fn is_shown_by(&self, steps: u64) -> bool {
+        match self.basis {
+            RoomBasis::Step(_) => steps >= SETTLED,
+            RoomBasis::Peaks => false,
+        }
+    }
+
     /// From this gain on it is worth a word.
     fn is_worth_it(self) -> bool {
         self.could as f64 / self.now as f64 >= WORTH

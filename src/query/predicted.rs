@@ -5,8 +5,10 @@ use super::told::{name_of, read_state};
 use crate::calibration::NON_TORCH_USUAL;
 use crate::command::CommandLine;
 use crate::forecast::{
-    ActivationReduction, Allocator, Forecast, MARGIN, Model, Observation, Target, rounded,
+    ActivationReduction, Allocator, BatchRoom, Forecast, MARGIN, Model, Observation, Target,
+    rounded,
 };
+use crate::live::recorded::EndedSession;
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::report::predicted::{BatchNeed, PredictedBatches};
 use crate::report::story::capacity_of;
@@ -32,7 +34,7 @@ pub fn predicted(
     };
     let mut observations = Vec::new();
     let mut allocator = Allocator::Fixed;
-    let (mut sources, mut capacity) = (Vec::new(), None);
+    let (mut sources, mut capacity, mut ended_room) = (Vec::new(), None, None);
     for path in found {
         let state = read_state(&path)?;
         let mut ranks = state.runs.iter().flat_map(|run| &run.ranks);
@@ -44,6 +46,12 @@ pub fn predicted(
             .run()
             .and_then(|run| capacity_of(&state, run))
             .or(capacity);
+        if batches.is_empty() {
+            let recorded = EndedSession::new(&state, None);
+            ended_room = recorded
+                .and_then(|recorded| recorded.room_for_batch())
+                .or(ended_room);
+        }
         observations.extend(Observation::of_runs(&state.runs, &reading, &launch));
     }
     let why_unknown = if reading.batch.is_none() {
@@ -79,17 +87,22 @@ pub fn predicted(
         }
     };
     let room = capacity.map(|capacity| capacity - NON_TORCH_USUAL);
-    let largest = room.and_then(|room| {
+    // What a report says of the same recording goes before what the peaks say.
+    let ended_room = ended_room.filter(|room: &BatchRoom| room.now == reading.at_once);
+    let largest = ended_room.map(|room| room.could);
+    let largest = largest.or_else(|| {
+        let room = room?;
         let like = Target {
             batch: reading.at_once,
             keeps_gradients: reading.keeps_gradients(),
             treatment: ActivationReduction::default(),
             allocator,
         };
-        model.largest(&like, room, MARGIN, u64::MAX / 2)
+        let largest = model.largest(&like, room, MARGIN, u64::MAX / 2);
+        largest.map(rounded)
     });
     let asked = match batches {
-        [] => usual_batches(reading.at_once, largest.map(rounded)),
+        [] => usual_batches(reading.at_once, largest),
         asked => asked.to_vec(),
     };
     Ok(PredictedBatches {
@@ -128,7 +141,10 @@ mod tests {
         };
         let usual = asked(&[]);
         assert_eq!(usual[..4], [8, 16, 32, 64]);
-        assert!(usual[4] > 256, "the largest that fits: {usual:?}");
+        let state = read_state(Path::new(&named[0])).expect("a recording");
+        let recorded = EndedSession::new(&state, None).expect("a run");
+        let room = recorded.room_for_batch().expect("room on 139.8 GiB");
+        assert_eq!(usual[4..], [room.could], "as a report says it");
         assert_eq!(asked(&[24]), [24]);
     }
 }

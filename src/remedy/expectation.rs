@@ -4,6 +4,8 @@
 //! The numbers come from the forecast's model; here they are compared with the memory that the
 //! process could have had, and put into words.
 
+mod failed_runs;
+mod one_target;
 mod summed;
 mod to_ram;
 mod verdict;
@@ -14,39 +16,18 @@ use super::plan::{Expectation, Remedy};
 use super::{NeedFrom, RemedyEffect, RemedyId};
 use crate::command::CommandLine;
 use crate::diagnosis::{LittleUse, Phrase};
-use crate::event::{OomRecord, Phase, RankChange};
+use crate::event::{Phase, RankChange};
 use crate::forecast::{
-    ActivationReduction, Allocator, Basis, Forecast, Model, Observation, RecordedStep, Rehearsed,
-    SeenIn, Target, Unseen,
+    ActivationReduction, Allocator, Forecast, Model, Observation, RecordedStep, Target,
 };
 use crate::recognize::WorkloadKey;
-use crate::state::{OomIncident, RankState, Run, RunOutcome};
 use crate::units::{Bytes, RunNumber};
-pub(super) use to_ram::ToRam;
-use verdict::{
-    ROOM_UNKNOWN, at_least, beyond, by_inputs, extrapolated, fits_within, futile, is_open,
-    may_be_tried, tight,
+use failed_runs::{
+    FailedBatch, allocator_of, failures, optimizer_alone, rank_of, rehearsed, room_at,
 };
+pub(super) use to_ram::ToRam;
+use verdict::{beyond, extrapolated, fits_within, futile, is_open, tight};
 use whole_run::observations;
-
-/// A run's need above its peak of allocated memory with expandable segments, at most.
-const EXPANDABLE_OVERHEAD: f64 = crate::calibration::EXPANDABLE.2;
-
-/// What is known before a whole step was seen.
-const NO_STEP: &str = "no complete step was seen";
-
-/// Its step fits, and nobody knows what comes next.
-const FOLLOWED: &str = "an evaluation or sampling that follows was not seen";
-
-/// All that is free may be cached, in blocks that are too small for what comes next.
-const IN_PIECES: &str = "what convolutions work with may fragment the cache";
-
-/// Of so little memory a few segments of 20 MiB and cuBLAS's workspaces are most.
-const FEW_SEGMENTS: Bytes = Bytes::mib(64);
-const SEGMENTS_DECIDE: &str = "with so little memory a segment more decides";
-
-/// It fits because the allocator gives cached segments back.
-const RETRIES: &str = "slower: PyTorch flushes its cache and retries";
 
 /// An evaluation that ran out of memory may have needed so many times what it had come to.
 const EVALUATION_UNSEEN: f64 = 2.0;
@@ -78,14 +59,6 @@ pub(super) struct RemedyPredictor<'a> {
     failed: Option<FailedBatch>,
     /// What the optimizer's step needs beside anything that a remedy changes, if its optimizer is known.
     optimizer_alone: Option<Bytes>,
-}
-
-/// A batch that ran out of memory, as the command counts it.
-#[derive(Debug, Clone, Copy)]
-struct FailedBatch {
-    batch: u64,
-    run: RunNumber,
-    allocator: Allocator,
 }
 
 impl<'a> RemedyPredictor<'a> {
@@ -509,170 +482,6 @@ impl<'a> RemedyPredictor<'a> {
         expectation
     }
 
-    fn of_target(&self, target: &Target) -> Expectation {
-        let peak = match self.model.peak_in(target, self.room) {
-            Forecast::Within(peak) | Forecast::Extrapolated(peak, _) => Some(peak),
-            Forecast::AtLeast(..) | Forecast::Unknown => None,
-        };
-        let expectation = match self.model.needs(target) {
-            Forecast::Unknown => Expectation::unknown(self.guess(target)),
-            Forecast::Within(needs) => match self.room {
-                None => beyond(needs),
-                Some(room) if needs.high <= room => {
-                    fits_within(needs, room, self.model.basis(target))
-                }
-                Some(room) => tight(needs, room),
-            },
-            Forecast::Extrapolated(needs, how) => extrapolated(needs, self.room, how),
-            Forecast::AtLeast(least, Unseen::NoStep) if self.room.is_none_or(|r| least <= r) => {
-                let mut words = Expectation::unknown(self.guess(target)).words;
-                words.extend(&format!(" (at least {least})"));
-                at_least(least, self.room, words)
-            }
-            Forecast::AtLeast(least, why) => self.bounded(least, why),
-        };
-        if let Some(run) = self.ran_out_at(target) {
-            let words = format!(
-                "won't fit: run {run} ran out of memory with a batch of {}",
-                self.failed.map_or(target.batch, |failed| failed.batch)
-            );
-            return Expectation {
-                fits: Some(false),
-                room: self.room,
-                words: words.into(),
-                ..Expectation::default()
-            };
-        }
-        let one = target.batch == 1 && self.reading.at_once > 1;
-        let mut expectation = match one {
-            true => may_be_tried(Expectation {
-                peak,
-                ..expectation
-            }),
-            false => Expectation {
-                peak,
-                ..expectation
-            },
-        };
-        let is_likely = expectation.fits == Some(true) && self.model.is_followed_by_more(target);
-        if is_likely {
-            expectation.fits = None;
-            expectation.words.push("; ", FOLLOWED);
-        }
-        let on_card = self.room.and_then(|room| self.model.on_card(target, room));
-        let in_pieces = |room| self.model.may_come_to_pieces(target, room);
-        let unsure = match self.room {
-            Some(room) if in_pieces(room) => Some(IN_PIECES),
-            Some(room) if room < FEW_SEGMENTS => Some(SEGMENTS_DECIDE),
-            Some(_) | None => None,
-        };
-        if let Some(why) = unsure.filter(|_| expectation.fits == Some(true)) {
-            expectation.fits = None;
-            expectation.words.push("; ", why);
-        }
-        if let Some(on_card) = on_card.filter(|_| expectation.fits != Some(false)) {
-            expectation.reserved = Some(on_card.reserved);
-            if on_card.retries {
-                expectation.words.push("; ", RETRIES);
-            }
-            let reserved = on_card.reserved.shown();
-            expectation.words.push("; ", format!("reserves {reserved}"));
-        }
-        expectation.basis = self.model.basis(target).or(expectation.basis);
-        let sizes = self.model.input_sizes(target);
-        match (self.model.basis(target), sizes.as_ref().map(by_inputs)) {
-            (Some(basis), Some(inputs)) => {
-                let basis = format!("{} ", self.rests_on(basis, target));
-                expectation.words = expectation.words.before("; ", &inputs.behind(&basis));
-            }
-            (Some(basis), None) => {
-                let basis = self.rests_on(basis, target);
-                expectation.words.push("; ", basis);
-            }
-            (None, Some(inputs)) => expectation.words.extend(&format!(" {inputs}")),
-            (None, None) => {}
-        }
-        expectation
-    }
-
-    /// What a figure rests on: of what was measured also where, since a run of another batch or of another day may have been
-    /// another training.
-    fn rests_on(&self, basis: Basis, target: &Target) -> String {
-        let seen = self
-            .model
-            .seen_in(target)
-            .filter(|_| basis == Basis::Measured);
-        let Some((seen_in, batch)) = seen else {
-            return basis.word().into();
-        };
-        let place = match seen_in {
-            SeenIn::Run(number) => format!("in run {number}"),
-            SeenIn::EarlierSession => "in an earlier session".into(),
-        };
-        let with = match batch == target.batch {
-            true => String::new(),
-            false => format!(" at batch {batch}"),
-        };
-        format!("{} {place}{with}", basis.word())
-    }
-
-    /// What is known where no whole step was seen.
-    fn guess(&self, target: &Target) -> Phrase {
-        let is_less = target.batch < self.reading.at_once / 2;
-        let what = match is_less {
-            true => "the batch is a guess",
-            false => "half is a guess",
-        };
-        Phrase::from(NO_STEP).and("; ", what)
-    }
-
-    /// A lower bound, and why nothing more is known.
-    fn bounded(&self, least: Bytes, why: Unseen) -> Expectation {
-        let words = match self.room {
-            Some(room) if least > room => {
-                format!("won't fit: needs at least {least}, {room} available")
-            }
-            Some(room) => format!(
-                "needs at least {least} ({room} available): {}",
-                how_far(why)
-            ),
-            None => format!("needs at least {least}: {}", how_far(why)),
-        };
-        at_least(least, self.room, words.into())
-    }
-
-    /// Expandable segments alone: fragmented free memory becomes usable. With `failed_only`, judged
-    /// by the failed allocation instead of the peak.
-    fn without_fragmentation(&self, target: &Target, failed_only: bool) -> Expectation {
-        let Some(wanted) = self.wanted else {
-            return Expectation::unknown("the OOM message has no numbers");
-        };
-        let Some(room) = self.room else {
-            let words = Phrase::from(format!("this allocation needs {wanted} in total"));
-            return at_least(wanted, None, words.and("; ", ROOM_UNKNOWN));
-        };
-        if wanted > room {
-            let words = format!("won't fit: needs {wanted}, {room} available");
-            return at_least(wanted, Some(room), words.into());
-        }
-        let spare = room - wanted;
-        let alone = Phrase::from(match wanted.scale(EXPANDABLE_OVERHEAD) > room {
-            true => format!("tight: the failed allocation needs {wanted}, {room} available"),
-            false => format!("the failed allocation fits, with {spare} to spare"),
-        });
-        if failed_only || self.is_unseen_evaluation() {
-            // The peak of training steps says nothing about an evaluation.
-            return at_least(wanted, Some(room), alone);
-        }
-        match self.model.peak(target) {
-            Forecast::Within(_) | Forecast::Extrapolated(..) => self.of_target(target),
-            Forecast::AtLeast(_, why) => {
-                at_least(wanted, Some(room), alone.and("; ", how_far(why)))
-            }
-            Forecast::Unknown => at_least(wanted, Some(room), alone),
-        }
-    }
-
     /// The verdict on remedies that leave the cause in place, and the reason for those that only
     /// delay the OOM.
     fn only_delays(&self) -> Option<(LittleUse, &'static str)> {
@@ -685,110 +494,6 @@ impl<'a> RemedyPredictor<'a> {
             .ineffective_against?;
         Some((against.verdict, against.reason))
     }
-}
-
-/// Fixed or expandable segments, as the process had them.
-fn allocator_of(rank: Option<&RankState>) -> Allocator {
-    match rank.and_then(|rank| rank.hello.expandable_segments) {
-        Some(true) => Allocator::Expandable,
-        Some(false) | None => Allocator::Fixed,
-    }
-}
-
-/// What a step of the optimizer needs beside what a batch or a precision changes.
-fn optimizer_alone(record: &OomRecord) -> Option<Bytes> {
-    match record.phase {
-        Phase::Load | Phase::Forward | Phase::Backward | Phase::Optimizer => {
-            Some(RecordedStep::new(record)?.as_it_is.alone())
-        }
-        Phase::Evaluation | Phase::Unknown => None,
-    }
-}
-
-/// A run that had less memory than the next will have says nothing of it.
-const LESS_ROOM: f64 = 0.98;
-
-/// The batches that runs like this one ran out of memory with in a step, and the least that each would have needed: all that it
-/// could have had, or what it had allocated and the one tensor more, which may be larger than all that was left.
-fn failures(
-    inputs: &RemedyInputs<'_>,
-    reading: &WorkloadKey,
-    room: Option<Bytes>,
-) -> Vec<(FailedBatch, Bytes)> {
-    let runs = inputs.forecast.state.map_or(&[][..], |state| &state.runs);
-    let failed = runs
-        .iter()
-        .filter(|run| run.outcome() == RunOutcome::OutOfMemory);
-    let of_run = |run: &Run| {
-        let oom = run.oom()?;
-        let in_a_step = match oom.record.as_ref()?.phase {
-            Phase::Forward | Phase::Backward | Phase::Optimizer => true,
-            Phase::Load | Phase::Evaluation | Phase::Unknown => false,
-        };
-        let (had, room) = (room_at(oom)?, room?);
-        let own = WorkloadKey::new(&run.command, &inputs.launch);
-        let is_alike = own.likeness == reading.likeness && own.batch.is_some();
-        let failed = FailedBatch {
-            batch: own.at_once,
-            run: run.number,
-            allocator: allocator_of(run.rank_of(oom)),
-        };
-        let wanted = oom.allocated()? + oom.requested()?;
-        (in_a_step && is_alike && had >= room.scale(LESS_ROOM)).then_some((failed, had.max(wanted)))
-    };
-    failed.filter_map(of_run).collect()
-}
-
-/// The rehearsal of the step that failed, with the allocator settings of its run.
-fn rehearsed(rank: &RankState, reading: &WorkloadKey) -> Option<Rehearsed> {
-    let rehearsed =
-        Rehearsed::new(rank.rehearsal.as_ref()?, reading.at_once)?.traced(rank.traces.failed());
-    Some(match &rank.hello.alloc_conf {
-        Some(conf) => rehearsed.under(conf),
-        None => rehearsed,
-    })
-}
-
-/// How far the step that failed had come, for display.
-fn how_far(why: Unseen) -> &'static str {
-    match why {
-        Unseen::NoStep => "no complete step was seen",
-        Unseen::NoState => "the only complete step had no optimizer state yet",
-        Unseen::Wanted(Phase::Backward) => {
-            "memory ran out in the backward pass, near the step's peak"
-        }
-        Unseen::Wanted(Phase::Optimizer) => {
-            "memory ran out in the optimizer step, near the step's peak"
-        }
-        Unseen::Wanted(Phase::Forward | Phase::Load | Phase::Evaluation | Phase::Unknown) => {
-            "memory ran out before the step's peak"
-        }
-    }
-}
-
-/// Memory that the process could have had when it ran out.
-fn room_at(oom: &OomIncident) -> Option<Bytes> {
-    let room = oom.reserved()? + oom.free()?;
-    Some(oom.limit().map_or(room, |limit| room.min(limit)))
-}
-
-fn rank_of<'a>(inputs: &RemedyInputs<'a>, oom: &OomIncident) -> Option<&'a RankState> {
-    let run = inputs.forecast.state?.run()?;
-    let by_pid = oom
-        .record
-        .as_ref()
-        .and_then(|record| run.ranks.iter().find(|rank| rank.hello.pid == record.pid));
-    let by_rank = || {
-        let wanted = oom.rank?;
-        run.ranks
-            .iter()
-            .find(|rank| rank.hello.rank == Some(wanted))
-    };
-    by_pid.or_else(by_rank).or(if run.ranks.len() == 1 {
-        run.ranks.first()
-    } else {
-        None
-    })
 }
 
 #[cfg(test)]

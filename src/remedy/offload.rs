@@ -52,9 +52,9 @@ fn patched(
     Ok(Draft::patching(Patch::Offload, &shown))
 }
 
-/// "slower: copying 22.4 GiB takes some 0.5–2.0 s of a step (estimated)"
+/// "slower: copying 22.4 GiB there and back takes some 0.5–2.0 s of a step (estimated)"
 fn slower(to_ram: Option<&ToRam>) -> String {
-    let Some(copied) = to_ram.map(|moved| moved.copied) else {
+    let Some((copied, one_way)) = to_ram.map(|moved| (moved.copied, moved.one_way)) else {
         return "slower: by how much is measured on its first steps".into();
     };
     let seconds = |rate: f64| copied.0 as f64 / rate;
@@ -63,7 +63,12 @@ fn slower(to_ram: Option<&ToRam>) -> String {
         true => "less than 0.1 s".to_string(),
         false => format!("some {least:.1}–{most:.1} s"),
     };
-    format!("slower: copying {copied} there and back takes {takes} of a step (estimated)")
+    let (there, back) = (one_way.to_string(), (copied - one_way).to_string());
+    let copying = match there == back {
+        true => format!("{there} there and back"),
+        false => format!("{there} there and {back} back"),
+    };
+    format!("slower: copying {copying} takes {takes} of a step (estimated)")
 }
 
 fn propose(offering: &Offering<'_>) -> Option<Proposal> {

@@ -228,3 +228,31 @@ fn where_few_lines_are_known_those_of_a_traced_step_stand_in() {
     let step = "- Step 17 was traced whole; of its peak of 134.5 GiB most was allocated by:\n- `models.py:32 forward`";
     assert!(said.contains(step), "{said}");
 }
+
+#[test]
+fn how_full_the_gpu_is_is_told_by_one_sum() {
+    let said = explained(&story("evaluation"));
+    let sum = "138.97 allocated + 0.08 requested + 0.73 non-PyTorch = 139.78 of 139.80 GiB.";
+    assert_eq!(said.matches(sum).count(), 2, "{said}");
+    assert!(!said.contains("needed, "), "{said}");
+    // What is cached lies in pieces: one figure with one name.
+    assert!(!said.contains("inactive split"), "{said}");
+}
+
+#[test]
+fn the_peak_of_one_process_is_not_taken_for_that_of_the_gpu() {
+    let said = story("two-ranks").sentences().join(" ");
+    assert_eq!(
+        said,
+        "The command finished after 0:09 with a peak of 451 MiB in one of its 2 processes, 838 MiB together on GPU 0."
+    );
+}
+
+#[test]
+fn markdown_of_a_run_that_went_well_has_the_lines_of_its_traced_step() {
+    let said = markdown(&story("lora"), &PageOptions::default());
+    let step = "#### Step 3, allocation by allocation: 6.62 GiB in backward at its peak\n";
+    assert!(said.contains(step), "{said}");
+    let lines = said.lines().filter(|line| line.starts_with("- `grid.py:"));
+    assert!(lines.count() >= 3, "{said}");
+}

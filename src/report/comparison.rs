@@ -178,17 +178,18 @@ fn rows(before: &ComparedRun, after: &ComparedRun) -> Vec<ComparedRow> {
     words("took", NOT_SEEN, &|side| {
         Some(clock_face(ended(side).since(side.run.started)))
     });
-    words("steps", NOT_SEEN, &|side| {
+    words("steps completed", NOT_SEEN, &|side| {
         Some(side.run.steps().to_string())
     });
     let mut bytes = |name, absent, of: &dyn Fn(&ComparedRun) -> Option<Bytes>| {
         let (a, b) = (of(before), of(after));
         let (shown, change) = match (a, b) {
             (Some(a), Some(b)) if is_noise(a, b) => {
-                ((Some(a.to_string()), Some(a.to_string())), String::new())
+                let same = same_words(a, b);
+                ((Some(same.clone()), Some(same)), String::new())
             }
             (Some(a), Some(b)) => {
-                let (before, after) = told_apart(a, b);
+                let [before, after] = a.apart(b);
                 let change = format!("{}{}", signed(a, b), percent(a, b));
                 ((Some(before), Some(after)), change)
             }
@@ -294,12 +295,15 @@ fn is_noise(before: Bytes, after: Bytes) -> bool {
     before.0.abs_diff(after.0) as f64 <= NOISE * before.0.max(after.0) as f64
 }
 
-/// Two figures that differ, with the digits that show it.
-fn told_apart(before: Bytes, after: Bytes) -> (String, String) {
-    let rounded = (before.to_string(), after.to_string());
-    match rounded.0 == rounded.1 {
-        true => (before.with_a_digit_more(), after.with_a_digit_more()),
-        false => rounded,
+/// Figures that are the same but for noise, as each of the two sessions prints its own: `138.9 and 139.0 GiB`.
+fn same_words(before: Bytes, after: Bytes) -> String {
+    let (a, b) = (before.to_string(), after.to_string());
+    match (a == b, a.split_once(' '), b.split_once(' ')) {
+        (false, Some((number, unit)), Some((_, other))) if unit == other => {
+            format!("{number} and {b}")
+        }
+        (false, _, _) => format!("{a} and {b}"),
+        (true, _, _) => a,
     }
 }
 
@@ -593,6 +597,12 @@ mod tests {
         );
         assert!(row(&a, &b, "optimizer state").starts_with("329 MiB → 327 MiB"));
         assert_eq!(row(&a, &b, "peak allocated"), "14.6 GiB → 14.6 GiB  ");
+        // Each side finds its own figure in it.
+        let more = of(164.33, 15_012.0);
+        assert_eq!(
+            row(&a, &more, "peak allocated"),
+            "14.6 and 14.7 GiB → 14.6 and 14.7 GiB  "
+        );
     }
 
     #[test]

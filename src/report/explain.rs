@@ -10,9 +10,7 @@ use crate::anatomy::{StepAnatomy, StepGrowth};
 use crate::command::{CommandLine, MASK};
 use crate::diagnosis::{Cause, Finding};
 use crate::document::text::{TextLayout, lines};
-use crate::document::{
-    self, DocumentBlock, Figure, Heading, KnownLines, MemoryHolder, RunProof, Tree,
-};
+use crate::document::{self, DocumentBlock, Figure, Heading, KnownLines, RunProof, Tree};
 use crate::event::{
     GrowingLine, LineText, LineUsage, OomRecord, Phase, Retainer, Retainers, SourceLine, Structure,
     displayed,
@@ -414,9 +412,6 @@ fn made_of(structure: &Structure, allocated: Bytes, gathered: Option<Bytes>) -> 
     )
 }
 
-/// From this share of a peak on what has no line is told.
-const NOTABLE: f64 = 0.1;
-
 /// Where a step ends with so much of its peak, memory ran out at it.
 const AT_THE_PEAK: f64 = 0.9;
 
@@ -426,15 +421,6 @@ fn of_step(step: &StepAnatomy, source: &SourceTexts, has_lines: bool) -> Vec<Doc
     let peak = step.peak();
     let ends_there = step.allocated[step.end()] >= step.allocated[peak].scale(AT_THE_PEAK);
     let is_told = has_lines && step.failed && ends_there;
-    let notable = step.allocated[peak].scale(NOTABLE);
-    // What has no line stands behind all others; where it is much it is told.
-    let first = |held: Vec<MemoryHolder>| -> Vec<MemoryHolder> {
-        let without_line = |held: &MemoryHolder| held.place_is_unknown && held.bytes >= notable;
-        let held = held.into_iter().enumerate();
-        held.filter(|(n, held)| *n < OF_A_STEP || without_line(held))
-            .map(|(_, held)| held)
-            .collect()
-    };
     let end = match step.failed {
         true => ", which ran out of memory",
         false => "",
@@ -452,10 +438,11 @@ fn of_step(step: &StepAnatomy, source: &SourceTexts, has_lines: bool) -> Vec<Doc
         document::parts_at(step, peak),
     ];
     if !is_told {
-        let held = first(document::lines_at(step, peak, source));
+        let held = document::main_lines_at(step, peak, source, OF_A_STEP);
         blocks.push(DocumentBlock::Tree(Tree::Lines(held)));
     }
-    let modules = first(document::modules_at(step, peak));
+    let mut modules = document::modules_at(step, peak);
+    modules.truncate(OF_A_STEP);
     blocks.push(DocumentBlock::Tree(Tree::Modules(modules)));
     blocks
 }

@@ -26,17 +26,26 @@ pub fn growth(state: &State) -> Option<String> {
     });
     let most = grew.max_by(|one, other| one.per_step.total_cmp(&other.per_step))?;
     let (per_step, total) = (Bytes(most.per_step as u64), most.total);
-    let mut kept = run
-        .ranks
-        .iter()
-        .filter_map(|rank| rank.retainers.as_ref()?.1.main());
-    let by = match kept.next() {
-        Some(retainer) => format!("; {} keeps {}", retainer.words(), retainer.kept()),
-        None => "; oomph replay, then s and w, shows what was seen of it".into(),
+    let mut kept = run.ranks.iter().filter_map(|rank| {
+        let (_, found) = rank.retainers.as_ref()?;
+        Some((found.step, found.main()?))
+    });
+    // What was found to keep it is the figure; how much it grew over the steps that were looked at would be a second one.
+    let (in_all, by) = match kept.next() {
+        Some((step, retainer)) => {
+            let (words, kept) = (retainer.words(), retainer.kept());
+            (
+                String::new(),
+                format!("; after step {step} {words} kept {kept}"),
+            )
+        }
+        None => (
+            format!(", {total} in {} steps", most.steps),
+            "; oomph replay, then s and w, shows what was seen of it".into(),
+        ),
     };
     Some(format!(
-        "what stays between steps grew by {per_step} a step, {total} in {} steps: a leak, or a list that is not full yet{by}",
-        most.steps
+        "what stays between steps grew by {per_step} a step{in_all}: a leak, or a list that is not full yet{by}"
     ))
 }
 
@@ -72,9 +81,9 @@ pub(super) fn blocks(story: &SessionStory) -> Option<Vec<DocumentBlock>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{EventKind, Exit, Exited};
+    use crate::event::{EventKind, Exit, Exited, Retainer, RetainerKind, Retainers};
     use crate::state::tests::staged::{StagedSession, gib, step};
-    use crate::units::RunNumber;
+    use crate::units::{Pid, RunNumber};
 
     #[test]
     fn growth_that_did_not_last_to_be_certain_is_told_at_the_end() {
@@ -95,5 +104,38 @@ mod tests {
         assert_eq!(ended(0.0), None);
         let said = ended(0.125).expect("words");
         assert!(said.contains("grew by 128 MiB a step, 7."), "{said}");
+    }
+
+    #[test]
+    fn where_the_list_was_found_what_it_keeps_is_the_only_figure() {
+        let mut scene = StagedSession::training();
+        for n in 1..=60_u32 {
+            let floor = 1.0 + 0.125 * f64::from(n);
+            let at = 2.0 + f64::from(n);
+            scene.add(at, step(100, u64::from(n), gib(floor), gib(floor + 4.0)));
+            scene.sampled(at + 0.1, floor, floor + 4.0);
+        }
+        let found = Retainers {
+            pid: Pid(100),
+            step: 59,
+            retainers: vec![Retainer {
+                name: "losses".into(),
+                kind: RetainerKind::Local,
+                class: "list".into(),
+                length: Some(59),
+                bytes: Bytes::gib(7),
+                ..Retainer::default()
+            }],
+            looked_for: Bytes::gib(8),
+            ..Retainers::default()
+        };
+        scene.add(69.0, EventKind::Retainers(Box::new(found)));
+        let left = Vec::new();
+        let (run, exit) = (RunNumber(1), Exit::Code(0));
+        scene.add(70.0, EventKind::Exited(Exited { run, exit, left }));
+        assert_eq!(
+            growth(&scene.state).expect("words"),
+            "what stays between steps grew by 128 MiB a step: a leak, or a list that is not full yet; after step 59 losses: list of 59 kept 7.00 GiB"
+        );
     }
 }

@@ -9,9 +9,10 @@ use super::ram::{HeldRam, held_at_peak};
 use super::score;
 use super::story::{SessionStory, place_of};
 use super::time_axis::TimeAxis;
+use crate::anatomy::StepAnatomy;
 use crate::command;
 use crate::document::markdown::{code, plain};
-use crate::document::{self, DocumentBlock};
+use crate::document::{self, DocumentBlock, Tree};
 use crate::event::displayed;
 use crate::state::{DeviceState, Run};
 use crate::units::{Bytes, Moment, clock_face};
@@ -59,6 +60,9 @@ pub fn markdown(story: &SessionStory, options: &PageOptions) -> String {
             "\n{} more OOMs are in the recording.",
             story.ooms.len() - OOMS
         );
+    }
+    if story.ooms.is_empty() {
+        step(&mut text, story);
     }
     if let Some(blocks) = growth::blocks(story) {
         let blocks = document::markdown::markdown(&blocks);
@@ -192,7 +196,7 @@ fn times(story: &SessionStory, starts: &[usize]) -> String {
 }
 
 fn runs(text: &mut String, story: &SessionStory) {
-    text.push_str("\n| run | outcome | took | peak | reserved | predicted | RAM | steps | command |\n|---:|---|---:|---:|---:|---|---:|---:|---|\n");
+    text.push_str("\n| run | outcome | took | peak | reserved | predicted | RAM in use | steps | command |\n|---:|---|---:|---:|---:|---|---:|---:|---|\n");
     for run in &story.state.runs {
         let ended = run.ended.map_or(story.state.now, |(at, _)| at);
         let reserved = run.ranks.iter().map(|rank| rank.reserved_peak).max();
@@ -257,6 +261,30 @@ fn cause(text: &mut String, story: &SessionStory, oom: &Explained) {
     ));
     let found = oom.retainers.iter();
     blocks.extend(found.flat_map(|found| document::kept_alive(found, "Kept alive by")));
+    text.push_str(&document::markdown::markdown(&blocks));
+}
+
+/// The lines of the latest traced step, where nothing ran out.
+fn step(text: &mut String, story: &SessionStory) {
+    let Some(run) = story.state.run() else {
+        return;
+    };
+    let steps = (run.ranks.iter()).filter_map(|rank| StepAnatomy::of_oom(&rank.traces));
+    let Some(step) = steps.max_by_key(|step| step.allocated[step.peak()]) else {
+        return;
+    };
+    let peak = step.peak();
+    let (number, bytes) = (step.step, step.allocated[peak]);
+    let _ = writeln!(
+        text,
+        "\n#### Step {number}, allocation by allocation: {bytes}{} at its peak\n",
+        step.in_phase(peak)
+    );
+    let held = document::main_lines_at(&step, peak, &run.source, LINES);
+    let blocks = [
+        document::parts_at(&step, peak),
+        DocumentBlock::Tree(Tree::Lines(held)),
+    ];
     text.push_str(&document::markdown::markdown(&blocks));
 }
 

@@ -18,7 +18,7 @@ use super::story::{SessionStory, capacity_of, place_of};
 use crate::diagnosis::Finding;
 use crate::document::html::{html as blocks_html, text, words};
 use crate::document::{self, DocumentBlock, Tree};
-use crate::event::{Job, Level, NvmlState, displayed};
+use crate::event::{Job, Level, LimitedBy, NvmlState, displayed};
 use crate::oom::OomOutcome;
 use crate::state::{Breakdown, Patching, Run, RunOutcome};
 use crate::units::{Bytes, Moment, clock_face};
@@ -158,7 +158,14 @@ fn head(page: &mut String, story: &SessionStory, options: &PageOptions) {
     }
     if let Some((_, memory)) = run.host_at_peak.as_deref() {
         let of = format!("{} of {}", memory.used, memory.limit);
-        fact(page, "peak RAM", &of, "");
+        // What others on the machine had counts in it.
+        let name = match memory.limited_by {
+            LimitedBy::Machine => "RAM in use, by all programs",
+            LimitedBy::Cgroup | LimitedBy::Slurm | LimitedBy::Container | LimitedBy::Systemd => {
+                "peak RAM"
+            }
+        };
+        fact(page, name, &of, "");
     }
     if run.steps() > 0 {
         fact(page, "steps", &run.steps().to_string(), "");
@@ -335,7 +342,7 @@ fn runs(page: &mut String, story: &SessionStory) {
     }
     page.push_str(
         "<section>\n<h2>Runs</h2>\n<div class=\"scroll\"><table class=\"runs\">\n<thead><tr><th>run</th><th>outcome</th>\
-         <th class=\"n\">took</th><th class=\"n\">peak</th><th class=\"n wide\">reserved</th><th class=\"n wide\">predicted</th><th class=\"n wide\">RAM</th>\
+         <th class=\"n\">took</th><th class=\"n\">peak</th><th class=\"n wide\">reserved</th><th class=\"n wide\">predicted</th><th class=\"n wide\">RAM in use</th>\
          <th class=\"n\">steps</th><th class=\"n wide\">steps/s</th></tr></thead>\n<tbody>\n",
     );
     for run in runs {

@@ -6,7 +6,7 @@ use super::score;
 use crate::diagnosis;
 use crate::document::RunProof;
 use crate::event::{Event, EventKind, HostMemory};
-use crate::state::{OomIncident, Run, RunOutcome, State};
+use crate::state::{OomIncident, RankState, Run, RunOutcome, State};
 use crate::units::{Bytes, Moment, RunNumber, clock_face};
 use std::time::Duration;
 
@@ -197,6 +197,7 @@ impl SessionStory {
             }
         } else if let Some(peak) = run.peak() {
             words.push_str(&format!(" with a peak of {peak}{seen}"));
+            words.push_str(&self.of_all_ranks(run));
             match (run.predicted_peak, score::beside(run)) {
                 (Some(predicted), _) => words.push_str(&score::after_peak(run, predicted)),
                 (None, Some(predicted)) => words.push_str(&format!(" (predicted {predicted})")),
@@ -212,6 +213,29 @@ impl SessionStory {
         }
         // A run of which no peak is known yet.
         format!("{}.", words.trim_end_matches(','))
+    }
+
+    /// Where several processes trained: that the peak is one's, and what they came to together where they share a GPU.
+    fn of_all_ranks(&self, run: &Run) -> String {
+        let ranks = run.ranks.iter().filter(|rank| rank.device.is_some());
+        let count = ranks.clone().count();
+        if count < 2 {
+            return String::new();
+        }
+        let end = run.ended.map_or(self.state.now, |(at, _)| at);
+        let shared = ranks.clone().find_map(|rank| {
+            let same = |other: &&RankState| other.device == rank.device;
+            let is_shared = ranks.clone().filter(same).count() > 1;
+            let device = self
+                .state
+                .device(rank.device.as_ref().filter(|_| is_shared)?)?;
+            let together = device.allocated.max_between(run.started, end)?;
+            Some(format!(", {together} together on {}", device.label()))
+        });
+        format!(
+            " in one of its {count} processes{}",
+            shared.unwrap_or_default()
+        )
     }
 
     fn place(&self, run: &Run) -> String {

@@ -4,38 +4,25 @@ use crate::forecast::{BatchRoom, RoomBasis};
 use crate::state::State;
 use crate::units::Bytes;
 
-/// Steps from which on it goes without saying how many a run had.
-const MANY: u64 = 20;
-
 /// "8.5 GiB unused: a batch of 48 would fit (32 ran). By the allocations of step 3; oomph fit measures it", of a last run that
 /// went well.
 pub fn unused(state: &State, room: BatchRoom) -> Option<String> {
     let run = state.run().filter(|run| run.went_well())?;
     let unused = unused_bytes(state)?;
-    let of_few = match run.steps() {
-        steps @ 1..MANY => Some(format!(", of {steps} that ran")),
-        _ => None,
-    };
-    // A later step may need more than the few that ran.
-    let would = match of_few {
-        Some(_) => "may fit",
-        None => "would fit",
-    };
+    let is_shown = room.is_shown_by(run.steps());
+    let fits = if is_shown { "would fit" } else { "may fit" };
     // Other sessions of this program may name other batches: why this one is no other.
-    let (fits, why) = match room.basis {
-        RoomBasis::Step(traced) => (
-            would,
-            format!(
-                "By the allocations of step {}{}",
-                traced.step,
-                of_few.unwrap_or_default()
-            ),
-        ),
-        RoomBasis::Peaks => (
-            "may fit",
-            "Estimated from the steps' peaks, since no traced step shows what the run needed"
-                .into(),
-        ),
+    let why = match room.basis {
+        RoomBasis::Step(traced) => {
+            let of_few = match is_shown {
+                true => String::new(),
+                false => format!(", of {} that ran", run.steps()),
+            };
+            format!("By the allocations of step {}{of_few}", traced.step)
+        }
+        RoomBasis::Peaks => {
+            "Estimated from the steps' peaks, since no traced step shows what the run needed".into()
+        }
     };
     let (could, now) = (room.batch_words(), room.now_words());
     let alone = match room.is_alone {
@@ -121,6 +108,7 @@ mod tests {
     fn what_a_larger_batch_could_have_used_is_told_of_a_run_that_went_well() {
         let mut scene = StagedSession::training();
         scene.sampled(2.0, 12.0, 13.0);
+        scene.state.runs[0].ranks[0].steps.count = 40;
         let room = |basis| BatchRoom {
             now: 32,
             could: 48,

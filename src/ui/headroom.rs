@@ -266,7 +266,7 @@ fn pieces_after(
     if !peaked_at_oom(run, device) {
         pieces.extend(peak(run, device, figures));
     }
-    let went_well = run.outcome() == RunOutcome::Finished;
+    let went_well = run.went_well();
     if let Some(room) = scene.room_for_batch.known().filter(|_| went_well) {
         let unused = device.unused_in(run);
         let unused = unused.map_or("batch ".to_string(), |bytes| {
@@ -274,7 +274,10 @@ fn pieces_after(
         });
         let could = room.batch_words();
         let (fits, tone) = match room.basis {
-            RoomBasis::Step(_) => (format!("{could} would fit"), Tone::Good),
+            RoomBasis::Step(_) if room.is_shown_by(run.steps()) => {
+                (format!("{could} would fit"), Tone::Good)
+            }
+            RoomBasis::Step(_) => (format!("{could} may fit"), Tone::Text),
             RoomBasis::Peaks => (format!("est. {could} fits"), Tone::Text),
         };
         pieces.push(HeadroomFigure::new(format!("{unused}{fits}"), tone).needed());

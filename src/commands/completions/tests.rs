@@ -88,7 +88,7 @@ fn what_is_ours_comes_from_the_definition() {
         ("stop 2026", "nothing", &["20261121-1-python"]),
         (
             "logs -f 2",
-            "nothing",
+            "files",
             &["20261121-1-python", "20261120-9-sh"],
         ),
         ("logs 2026112 ", "nothing", &[]),

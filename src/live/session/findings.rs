@@ -206,6 +206,10 @@ impl Session {
         if self.pending.hint.is_some() {
             return;
         }
+        let peak = self.peak();
+        if self.hints.found_is_outgrown_by(peak) {
+            return;
+        }
         let inputs = self.remedy_inputs();
         let hint = match self.hints.found {
             // Memory may have run out, or the run ended, while it was searched for.
@@ -223,7 +227,7 @@ impl Session {
             ),
         };
         if let Some(hint) = hint.filter(|hint| self.hints.given != Some(*hint)) {
-            (self.hints.given, self.hints.peak) = (Some(hint), self.peak());
+            (self.hints.given, self.hints.peak) = (Some(hint), peak);
             self.note(Level::Info, hint.to_string());
         }
     }

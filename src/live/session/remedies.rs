@@ -132,8 +132,18 @@ pub(crate) struct Hints {
     pub is_wanted: bool,
     /// A step was traced, but whether its peak stays is not known yet.
     pub is_unsettled: bool,
-    /// The traced step and the room that were searched for last.
-    searched: Option<(u64, Bytes)>,
+    /// What was searched for last.
+    searched: Option<Searched>,
+}
+
+/// What a search rests on.
+#[derive(Debug, Clone, Copy)]
+struct Searched {
+    /// The traced step.
+    step: u64,
+    room: Bytes,
+    /// The run's peak then: it may have needed more before the search has ended.
+    peak: Bytes,
 }
 
 impl Hints {
@@ -157,24 +167,44 @@ impl Hints {
     /// Takes the latest hint back where the run has needed more since: it was told of smaller steps. The next step is looked
     /// after.
     pub(crate) fn outgrown_by(&mut self, peak: Bytes) {
-        if self.given.is_some() && peak > self.peak.scale(1.0 + OTHER_ROOM) {
-            (self.given, self.found, self.searched) = (None, None, None);
-            self.is_wanted = true;
+        if self.given.is_some() && is_above(peak, self.peak) {
+            self.forget();
         }
+    }
+
+    fn forget(&mut self) {
+        (self.given, self.found, self.searched) = (None, None, None);
+        self.is_wanted = true;
+    }
+
+    /// Takes what a search has found back where the run has needed more since it began.
+    pub(crate) fn found_is_outgrown_by(&mut self, peak: Bytes) -> bool {
+        let then = self.searched.map(|searched| searched.peak);
+        let is_outgrown = self.found.is_some() && then.is_some_and(|then| is_above(peak, then));
+        if is_outgrown {
+            self.forget();
+        }
+        is_outgrown
     }
 
     /// Whether a search would not find the same again; it counts as begun.
     pub(crate) fn begins(&mut self, search: &TracedSearch) -> bool {
-        let (step, room) = (search.step.step, search.room);
-        let is_known = self.searched.is_some_and(|(searched, then)| {
-            let change = room.0.abs_diff(then.0) as f64;
-            searched == step && change <= then.0 as f64 * OTHER_ROOM
+        let TracedSearch { room, peak, .. } = *search;
+        let step = search.step.step;
+        let is_known = self.searched.is_some_and(|then| {
+            let change = room.0.abs_diff(then.room.0) as f64;
+            then.step == step && change <= then.room.0 as f64 * OTHER_ROOM
         });
         if !is_known {
-            (self.searched, self.found) = (Some((step, room)), None);
+            (self.searched, self.found) = (Some(Searched { step, room, peak }), None);
         }
         !is_known
     }
+}
+
+/// Whether a peak is another than the one that something was said of.
+fn is_above(peak: Bytes, then: Bytes) -> bool {
+    peak > then.scale(1.0 + OTHER_ROOM)
 }
 
 impl Session {
@@ -212,6 +242,35 @@ mod tests {
         hints.outgrown_by(Bytes::gib(5));
         assert_eq!(hints.given, None);
         assert!(hints.is_due(9), "it is looked for again");
+    }
+
+    #[test]
+    fn what_was_searched_for_before_a_larger_step_is_not_told() {
+        let search = |peak| TracedSearch {
+            step: crate::event::StepTrace::default(),
+            batch: 24,
+            parts: 1,
+            settings: crate::forecast::replay::AllocatorSettings::default(),
+            peak,
+            reserved: peak,
+            peak_step: None,
+            room: Bytes::gib(23),
+            is_alone: false,
+            margin: 0.02,
+        };
+        let mut hints = Hints::default();
+        assert!(hints.begins(&search(Bytes::gib(4))));
+        hints.found = Some(TracedHint::NoGain);
+        assert!(!hints.found_is_outgrown_by(Bytes::mib(4_150)));
+        assert!(
+            hints.found_is_outgrown_by(Bytes::gib(10)),
+            "while it was searched"
+        );
+        assert_eq!(hints.found, None);
+        assert!(
+            hints.begins(&search(Bytes::gib(10))),
+            "it is searched for again"
+        );
     }
 
     #[test]

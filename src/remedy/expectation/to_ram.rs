@@ -16,6 +16,8 @@ pub(in crate::remedy) struct ToRam {
     pub takes: Bytes,
     /// What one rank copies in a step, there and back.
     pub copied: Bytes,
+    /// What of it goes there: no more than the activations.
+    pub one_way: Bytes,
     /// What one rank moves.
     each: Bytes,
     ranks: u64,
@@ -43,18 +45,19 @@ impl RemedyPredictor<'_> {
 
     fn to_ram(&self, target: &Target) -> Option<ToRam> {
         let ranks = self.ranks_here();
-        let of_each = |takes: Bytes, copied, is_rehearsed| ToRam {
+        let of_each = |takes: Bytes, (out, back): (Bytes, Bytes), is_rehearsed| ToRam {
             takes: takes.scale(ranks as f64),
-            copied,
+            copied: out + back,
+            one_way: out,
             each: takes,
             ranks,
             is_rehearsed,
         };
         if let Some(ram) = self.model.saved_in_ram(target) {
-            return Some(of_each(ram.takes, ram.out + ram.back, true));
+            return Some(of_each(ram.takes, (ram.out, ram.back), true));
         }
         let moved = self.likely_peak(&kept(target))? - self.likely_peak(target)?;
-        (moved > Bytes::ZERO).then(|| of_each(moved.scale(ROUNDED), moved + moved, false))
+        (moved > Bytes::ZERO).then(|| of_each(moved.scale(ROUNDED), (moved, moved), false))
     }
 
     /// Of the training's steps, without an evaluation before them.

@@ -51,14 +51,16 @@ pub fn fits_within(needs: Estimate, room: Bytes, basis: Option<Basis>) -> Expect
 /// It won't fit, or may not: "may not" only if the likely need is within the available memory.
 pub fn tight(needs: Estimate, room: Bytes) -> Expectation {
     if needs.low > room {
-        let words = format!("won't fit: needs at least {}, {room} available", needs.low);
+        let [low, shown_room] = needs.low.apart(room);
+        let words = format!("won't fit: needs at least {low}, {shown_room} available");
         return needing(needs, Some(room), Some(false), words.into());
     }
+    let (shown, shown_room) = needs.shown_beside(room);
     if needs.likely > room {
-        let words = format!("won't fit: needs {}, {room} available", needs.shown());
+        let words = format!("won't fit: needs {shown}, {shown_room} available");
         return needing(needs, Some(room), Some(false), words.into());
     }
-    let words = format!("may not fit: needs {}, {room} available", needs.shown());
+    let words = format!("may not fit: needs {shown}, {shown_room} available");
     needing(needs, Some(room), None, words.into())
 }
 
@@ -74,7 +76,7 @@ pub fn may_be_tried(said: Expectation) -> Expectation {
     let needs = figures.map(|(likely, (low, high))| Estimate::new(low, likely, high));
     match (said.fits, needs, said.room) {
         (Some(false), Some(needs), Some(room)) if is_open(needs, room) => {
-            let needs = needs.shown();
+            let (needs, room) = needs.shown_beside(room);
             let words = format!("may not fit, the smallest batch: needs {needs}, {room} available");
             Expectation {
                 fits: None,
@@ -94,29 +96,32 @@ pub fn beyond(needs: Estimate) -> Expectation {
 
 /// Extrapolated from the step that ran out of memory: it likely fits if the upper end does.
 pub fn extrapolated(needs: Estimate, room: Option<Bytes>, progress: Progress) -> Expectation {
-    let about = format!("needs about {}", needs.shown());
     let how = format!("estimated, memory ran out {}", progress.shown());
     let (fits, words) = match room {
         None => (
             None,
-            Phrase::from(about).and("; ", ROOM_UNKNOWN).and("; ", how),
+            Phrase::from(format!("needs about {}", needs.shown()))
+                .and("; ", ROOM_UNKNOWN)
+                .and("; ", how),
         ),
-        Some(room) if needs.low > room => (
-            Some(false),
-            format!("won't fit: needs at least {}, {room} available", needs.low).into(),
-        ),
-        Some(room) if needs.likely > room => (
-            Some(false),
-            Phrase::from(format!("won't fit: {about}, {room} available")).and("; ", how),
-        ),
-        Some(room) if needs.high <= room => (
-            None,
-            Phrase::from(format!("{about}, likely fits in {room}")).and("; ", how),
-        ),
-        Some(room) => (
-            None,
-            Phrase::from(format!("may not fit: {about}, {room} available")).and("; ", how),
-        ),
+        Some(room) => {
+            let (shown, shown_room) = needs.shown_beside(room);
+            let about = format!("needs about {shown}");
+            if needs.low > room {
+                let [low, room] = needs.low.apart(room);
+                let words = format!("won't fit: needs at least {low}, {room} available");
+                (Some(false), words.into())
+            } else if needs.likely > room {
+                let words = format!("won't fit: {about}, {shown_room} available");
+                (Some(false), Phrase::from(words).and("; ", how))
+            } else if needs.high <= room {
+                let words = format!("{about}, likely fits in {shown_room}");
+                (None, Phrase::from(words).and("; ", how))
+            } else {
+                let words = format!("may not fit: {about}, {shown_room} available");
+                (None, Phrase::from(words).and("; ", how))
+            }
+        }
     };
     Expectation {
         basis: Some(Basis::Estimated),
@@ -151,5 +156,33 @@ pub fn by_inputs(sizes: &InputSizes) -> Phrase {
         }
         _ => Phrase::from(format!("by the largest of {calls} inputs seen"))
             .and("; ", "they differ in size"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_and_its_figures_are_of_one_comparison() {
+        let gib = |gib: f64| Bytes((gib * f64::from(1 << 30)) as u64);
+        let room = gib(23.48);
+        let around = |likely: f64| Estimate::new(gib(likely - 0.2), gib(likely), gib(likely + 1.0));
+        assert_eq!(
+            tight(around(23.52), room).words,
+            "won't fit: needs 23.52 GiB (23.32–24.52), 23.48 GiB available"
+        );
+        assert_eq!(
+            tight(around(23.46), room).words,
+            "may not fit: needs 23.46 GiB (23.26–24.46), 23.48 GiB available"
+        );
+        assert_eq!(
+            tight(around(23.71), room).words,
+            "won't fit: needs at least 23.51 GiB, 23.48 GiB available"
+        );
+        assert_eq!(
+            tight(around(24.0), room).words,
+            "won't fit: needs at least 23.8 GiB, 23.5 GiB available"
+        );
     }
 }

@@ -75,7 +75,8 @@ fn a_single_sample_is_tried_where_it_most_likely_just_does_not_fit() {
     assert_eq!(batch.changes, "--batch-size 8→1");
     assert_eq!(batch.expectation.fits, None);
     let words = batch.expectation.words.to_string();
-    let begins = "may not fit, the smallest batch: needs 22.0 GiB (22.0–22.6), 22.0 GiB available";
+    let begins =
+        "may not fit, the smallest batch: needs 22.03 GiB (21.97–22.61), 22.00 GiB available";
     assert!(words.starts_with(begins), "{words}");
     assert!(enter);
     // By the least that it needs it cannot.

@@ -75,7 +75,7 @@ fn what_it_needs_on_the_gpu_and_in_ram_is_said_and_that_it_is_slower() {
     assert_eq!(remedy.numerics(), "same numerics, slower");
     assert_eq!(
         remedy.cost.as_str(),
-        "same numerics; slower: copying 58.0 GiB there and back takes some 1.2–5.7 s of a step (estimated)"
+        "same numerics; slower: copying 28.0 GiB there and 30.0 GiB back takes some 1.2–5.7 s of a step (estimated)"
     );
     let words = remedy.expectation.words.as_str();
     assert!(

@@ -309,9 +309,13 @@ pub(super) fn need(expectation: &Expectation) -> String {
                 let [low, high] = [low, high].map(|bytes| round_gib(bytes, room));
                 format!("{low}–{high} GiB")
             }
-            Some(_) | None => needs.to_string(),
+            Some((_, room)) => needs.apart(room)[0].clone(),
+            None => needs.to_string(),
         },
-        (None, Some(least)) => format!("≥ {least}"),
+        (None, Some(least)) => match expectation.room {
+            Some(room) => format!("≥ {}", least.apart(room)[0]),
+            None => format!("≥ {least}"),
+        },
         (None, None) => match expectation.ram {
             Some(ram) if ram.at_least => format!("≥ {}", ram.needs),
             Some(ram) => ram.needs.to_string(),
