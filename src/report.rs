@@ -25,9 +25,7 @@ pub mod story;
 mod time_axis;
 mod unused;
 
-pub use ending::{
-    RAN_WITH, diagnosis, hidden_oom, nothing_trained, summary, winning_command,
-};
+pub use ending::{RAN_WITH, diagnosis, hidden_oom, nothing_trained, summary, winning_command};
 pub use growth::growth;
 pub use unused::{unused, unused_in_report};
 
