@@ -159,6 +159,31 @@ fn our_own_last_words_in_a_log_say_that_it_died() {
     assert_eq!(ooms[0]["outcome"], "fatal");
 }
 
+/// In a script or over ssh there is no terminal, and nothing is given either.
+#[test]
+fn without_a_terminal_and_without_input_it_is_the_latest_session_that_ran_out() {
+    let place = TempDir::new().expect("a directory");
+    let of = |arguments: &[&str]| {
+        oomph()
+            .args(arguments)
+            .env("XDG_STATE_HOME", place.path())
+            .env("OOMPH_SIMULATED_SPEED", "0")
+            .output()
+            .expect("oomph runs")
+    };
+    of(&[
+        "--headless",
+        "--no-nvml",
+        "python3",
+        DEMO,
+        "--simulated",
+        "--batch-size",
+        "64",
+    ]);
+    let said = text(&of(&["explain"]).stdout);
+    assert!(said.starts_with("Out of memory in session "), "{said}");
+}
+
 #[test]
 fn a_log_of_lines_of_json_is_a_log() {
     let mut log = b"{\"at\": 3, \"event\": \"started\", \"step\": 7}\n".to_vec();

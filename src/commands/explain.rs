@@ -9,7 +9,9 @@ use crate::query::recordings;
 use crate::report::explain;
 use clap::Args;
 use std::ffi::OsString;
+use std::fs;
 use std::io::{self, IsTerminal};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, PartialEq, Args)]
@@ -32,10 +34,17 @@ impl ExplainCommand {
     fn file(&self) -> anyhow::Result<Option<PathBuf>> {
         match &self.source {
             Some(name) if name == "-" => Ok(None),
-            None if !io::stdin().is_terminal() => Ok(None),
+            None if is_given_something() => Ok(None),
             name => find_that_ran_out(name.as_deref()).map(Some),
         }
     }
+}
+
+/// Whether standard input is a pipe or a file. In a script, in cron or over ssh without a terminal it may be `/dev/null`.
+fn is_given_something() -> bool {
+    let is_device =
+        fs::metadata("/dev/stdin").is_ok_and(|found| found.file_type().is_char_device());
+    !io::stdin().is_terminal() && !is_device
 }
 
 /// A recording among the sessions by its session's name, which other subcommands take; another file by its path.

@@ -36,6 +36,8 @@ struct TracedStep {
     trace: Trace,
     /// Which allocations grow with the batch, by number.
     grows: Vec<bool>,
+    /// What it found of the optimizer's state.
+    state: Bytes,
 }
 
 /// A search for the largest batch; it takes up to a second and is the same wherever it runs.
@@ -83,7 +85,7 @@ impl TracedSearch {
             };
             replay_until_steady(&traced.at(share), STEPS, &self.settings, room)
         };
-        let (stretched, own) = self.as_large_as_the_largest(&play)?;
+        let (stretched, own) = self.as_large_as_the_largest(traced.state, &play)?;
         let off = self.reserved.fraction_of(Bytes(own.reserved_peak))?;
         if !BELIEVED.contains(&off) {
             return None;
@@ -107,6 +109,7 @@ impl TracedSearch {
     /// By what the traced step is to be scaled to be as large as the run's largest, and that replayed.
     fn as_large_as_the_largest(
         &self,
+        state: Bytes,
         play: &impl Fn(f64, Option<u64>) -> Replayed,
     ) -> Option<(f64, Replayed)> {
         let own = play(1.0, None);
@@ -114,9 +117,14 @@ impl TracedSearch {
         if peak <= own.allocated_peak as f64 * AS_LARGE {
             return Some((1.0, own));
         }
+        // A first step that is larger has no optimizer's state yet: the rest of it is larger by as much.
+        let missing = match self.peak_step {
+            Some(1) => state.0 as f64,
+            Some(_) | None => 0.0,
+        };
         let twice = play(2.0, None).allocated_peak as f64;
         let slope = twice - own.allocated_peak as f64;
-        let stretched = 1.0 + (peak - own.allocated_peak as f64) / slope;
+        let stretched = 1.0 + (peak + missing - own.allocated_peak as f64) / slope;
         (slope > 0.0 && stretched <= MOST_STRETCHED).then(|| (stretched, play(stretched, None)))
     }
 }
@@ -145,8 +153,14 @@ impl TracedStep {
                 TraceEvent::EmptyCache => {}
             }
         }
+        let kind_of = |number: usize| origins[number].and_then(|origin| step.origins[origin].kind);
+        let is_state = |number: &usize| kind_of(*number) == Some(MemoryKind::OptimizerState);
+        let state = (0..carried)
+            .filter(is_state)
+            .map(|number| sizes[number])
+            .sum();
         let stays = |number: usize| {
-            let kind = origins[number].and_then(|origin| step.origins[origin].kind);
+            let kind = kind_of(number);
             let known = matches!(
                 kind,
                 Some(MemoryKind::Parameters | MemoryKind::Gradients | MemoryKind::OptimizerState)
@@ -173,7 +187,11 @@ impl TracedStep {
         let leaves: u64 = left.iter().map(|number| sizes[*number]).sum();
         let all: u64 = trace.carried.iter().map(|block| block.size).sum();
         let is_steady = found.abs_diff(leaves) as f64 <= all as f64 * STEADY;
-        is_steady.then_some(TracedStep { trace, grows })
+        is_steady.then_some(TracedStep {
+            trace,
+            grows,
+            state: Bytes(state),
+        })
     }
 
     /// The step with so many times the batch.

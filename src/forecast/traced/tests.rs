@@ -142,6 +142,25 @@ fn the_largest_step_of_the_run_is_what_counts() {
     assert!((0.76..0.83).contains(&share), "{varied:?} of {plain:?}");
 }
 
+/// What the first step had allocated at the most was without the optimizer's state, which later steps have: the step as large as it is
+/// larger by that.
+#[test]
+fn the_first_step_had_no_optimizer_state() {
+    let settings = AllocatorSettings::default();
+    let larger = played(&step(32), &settings, None);
+    let of = |peak_step, without: u64| TracedSearch {
+        peak: Bytes(larger.allocated_peak - without),
+        reserved: Bytes(larger.reserved_peak),
+        peak_step: Some(peak_step),
+        ..search(16, &settings, Bytes::gib(40))
+    };
+    let state = 2 * LAYERS * 64 * MIB;
+    assert_eq!(
+        of(1, state).run().unwrap().batch,
+        of(57, 0).run().unwrap().batch
+    );
+}
+
 #[test]
 fn nothing_is_said_where_the_replay_does_not_give_what_the_run_showed() {
     let settings = AllocatorSettings::default();
