@@ -204,13 +204,18 @@ fn title(canvas: &mut Canvas, read: &ReadStep, view: &View, scene: &Scene) {
         .is_some()
         .then(|| choice::newer(view, scene))
         .flatten();
-    let newer = newer.map(|step| (format!("step {} is newer: ]", count(step)), Tone::Warning));
+    let newer = newer.map(|step| {
+        (
+            format!("] shows step {}, which is newer", count(step)),
+            Tone::Warning,
+        )
+    });
     let is_open = view.step.is_some();
     let untraced = is_open
         .then(|| choice::untraced_failure(view, scene))
         .flatten();
     let untraced = untraced.map(|key| {
-        let words = format!("step {} ran out of memory: ]", count(key.step));
+        let words = format!("] shows step {}, which ran out of memory", count(key.step));
         (words, Tone::Warning)
     });
     let rank = run.and_then(|run| run.rank_with(read.key.pid));

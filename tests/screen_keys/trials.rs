@@ -531,7 +531,7 @@ fn few_lines(keys: Vec<(&str, Seen)>, after: Seen) -> Trial {
 /// On a screen on which the details do not fit.
 fn detailed(after: Seen) -> Trial {
     Trial {
-        rows: 16,
+        rows: 13,
         ..oom(vec![("d", Text("PgUp PgDn: lines 1-"))], after)
     }
 }

@@ -75,6 +75,9 @@ impl Curve {
     }
 }
 
+/// Columns before a run's end in which the device's use is looked for: it falls before the end is known.
+const BEFORE_END: usize = 6;
+
 /// Used on the device, reserved and allocated, over the part `known` of the window, up to `until`.
 pub(super) fn curves(
     state: &State,
@@ -95,11 +98,20 @@ pub(super) fn curves(
             _ => series.value_at(at),
         };
         let last = columns.iter().rev().flatten().next();
+        // The device is empty once the run has ended: its line is known by where it was.
+        let ended = state.run().and_then(|run| run.ended).map(|(at, _)| at);
+        let before_end = ended.filter(|ended| tone == Tone::Used && *ended <= at);
+        let of_run = before_end.and_then(|ended| {
+            let to = usize::from(known.first_column(ended)) + 1;
+            let shown = columns.iter().take(to).rev().take(BEFORE_END).flatten();
+            shown.map(|bucket| bucket.max).max()
+        });
+        let latest = latest.filter(|_| of_run.is_none());
         Curve {
             name,
             tone,
             latest,
-            at: latest.or(last.map(|bucket| bucket.max)),
+            at: latest.or(of_run).or(last.map(|bucket| bucket.max)),
             columns,
             is_at_least: false,
         }

@@ -272,11 +272,15 @@ impl TimeView {
 
     /// How long the window is.
     fn span_us(&self, now: Moment) -> u64 {
-        let seconds = match self.zoom {
-            Zoom::Chosen(number) => SPANS[number.min(SPANS.len() - 1)],
-            Zoom::Unasked => unasked(self.edge_at(now).since(self.runs.began).as_secs()),
-        };
-        seconds * SECOND
+        let shown = self.edge_at(now).since(self.runs.began);
+        match (self.zoom, self.edge, self.runs.ended) {
+            (Zoom::Chosen(number), _, _) => SPANS[number.min(SPANS.len() - 1)] * SECOND,
+            // Nothing more comes: all of the width is for what was.
+            (Zoom::Unasked, Edge::Following, Some(_)) => {
+                (shown.as_micros() as u64).max(SHORTEST * SECOND)
+            }
+            (Zoom::Unasked, _, _) => unasked(shown.as_secs()) * SECOND,
+        }
     }
 }
 
@@ -288,6 +292,9 @@ fn edge_unless_now(edge: Moment, now: Moment) -> Edge {
         Edge::Held(edge)
     }
 }
+
+/// Seconds that are shown of a run that has ended, at least.
+const SHORTEST: u64 = 2;
 
 /// One press pans by this part of the window.
 const PANS: u64 = 8;
@@ -398,7 +405,11 @@ mod tests {
         let mut view = TimeView::default();
         view.follow(&story.state);
         let waiting = view.window(story.state.now, 40);
-        assert_eq!((waiting.from, waiting.to), (Moment::ZERO, secs(25)));
+        assert_eq!(
+            (waiting.from, waiting.to),
+            (Moment::ZERO, secs(21)),
+            "and no future"
+        );
         let second = Started {
             run: RunNumber(2),
             pid: Pid(200),

@@ -472,6 +472,9 @@ fn edge(bytes: Bytes, whole: Bytes, width: u16) -> u16 {
     (share * f64::from(width)).round() as u16
 }
 
+/// Columns of free memory from which on dots are seen as such.
+const DOTS: u16 = 3;
+
 fn draw_segment(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, figure: &str, end: u16) {
     let width = end.saturating_sub(pen.column());
     let named = part.short.iter().map(|name| format!(" {name} {figure} "));
@@ -485,6 +488,8 @@ fn draw_segment(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, figure: &str
         (_, tone) => theme.ground(tone).patch(theme.on_ground()),
     };
     let filler = match (theme.has_letters(), part.tone) {
+        // A dot alone says nothing.
+        (_, Tone::Free) if width < DOTS => " ",
         (_, Tone::Free) => theme.glyphs.sparse_dots,
         (_, _) if part.letter == "?" => theme.glyphs.shade,
         (true, _) => part.letter,

@@ -122,7 +122,7 @@ impl LoggedEvent<'_> {
                 let who = rank.hello.rank.map(|number| format!("rank {number} "));
                 let who = who.unwrap_or_default();
                 let times = count(all);
-                let words = format!("{who}retried ({times}×): allocator flushed its cache");
+                let words = format!("{who}allocator flushed its cache and retried ({times}×)");
                 (words, Tone::Warning)
             }
             LoggedEvent::ProbeErrors(rank, errors) => {

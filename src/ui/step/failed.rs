@@ -40,7 +40,7 @@ pub(super) fn draw(canvas: &mut Canvas, key: StepKey, view: &View, scene: &Scene
         (String::from("out of memory"), Tone::Wrong),
         (format!("{allocated} allocated"), Tone::Text),
         (phase_of(record), Tone::Text),
-        (String::from("not traced"), Tone::Dim),
+        (String::from("its allocations were not recorded"), Tone::Dim),
     ];
     facts_on_a_rule(canvas, facts);
     asked_for(canvas, record);

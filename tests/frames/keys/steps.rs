@@ -129,7 +129,7 @@ fn a_step_is_followed_by_the_newest_until_it_is_looked_at() {
     story.scene(|scene| view.sync(scene));
     let stays = shown(&story, &view);
     assert!(
-        stays.starts_with("─ step 528 ") && stays.contains("step 704 is newer: ]"),
+        stays.starts_with("─ step 528 ") && stays.contains("] shows step 704, which is newer"),
         "{stays}"
     );
     press(&story, &mut view, KeyCode::Char(']'));
