@@ -68,7 +68,7 @@ const NAME: &str = "oomph: ";
 /// A line with our name before it. A terminal would break a sentence in the middle of a word; a command stays in one piece, to be
 /// copied.
 fn printed(line: &str, width: usize) -> String {
-    let is_command = line.starts_with([' ', '\t']) || line.starts_with(report::RAN_WITH);
+    let is_command = line.starts_with("    ") || line.starts_with(report::RAN_WITH);
     let mut text = String::from(NAME);
     let mut column = NAME.len();
     for word in line.split_inclusive(' ') {
@@ -205,7 +205,7 @@ mod tests {
             printed(sentence, 40),
             "oomph: 8.08 GiB unused: a batch of 48\n       would fit. The effective batch\n       stays\n"
         );
-        let command = "  python3 train.py --batch-size 32 --grad-accum 2 --steps 100";
+        let command = "    python3 train.py --batch-size 32 --grad-accum 2 --steps 100";
         assert_eq!(printed(command, 40), format!("oomph: {command}\n"));
         let ran = format!("{}{}", report::RAN_WITH, command.trim());
         assert_eq!(printed(&ran, 40), format!("oomph: {ran}\n"));
