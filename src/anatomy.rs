@@ -333,6 +333,15 @@ pub struct ModuleHolding {
 /// The numbers in the names of modules that differ in these alone.
 type Numbers = BTreeSet<Vec<u64>>;
 
+/// What modules that differ in their numbers alone hold of one category.
+#[derive(Default)]
+struct ModuleSum {
+    bytes: Bytes,
+    from_before: Bytes,
+    blocks: usize,
+    numbers: Numbers,
+}
+
 /// The modules that hold memory at a position, the largest first; empty if no module is known.
 pub fn by_module(anatomy: &StepAnatomy, position: usize) -> Vec<ModuleHolding> {
     if anatomy.modules.is_empty() {
@@ -340,35 +349,32 @@ pub fn by_module(anatomy: &StepAnatomy, position: usize) -> Vec<ModuleHolding> {
     }
     let names: Vec<(String, Vec<u64>)> = anatomy.modules.iter().map(|n| pattern(n)).collect();
     // Sums by pattern and category: modules are few, blocks are many.
-    let mut found: BTreeMap<(Option<&str>, Category), (Bytes, Bytes, usize, Numbers)> =
-        BTreeMap::new();
+    let mut found: BTreeMap<(Option<&str>, Category), ModuleSum> = BTreeMap::new();
     for block in anatomy.blocks.iter().filter(|b| b.is_alive(position)) {
         let name = block.module.map(|module| &names[module]);
         let key = (name.map(|(pattern, _)| pattern.as_str()), block.category);
-        let (bytes, from_before, blocks, numbers) = found.entry(key).or_default();
-        *bytes += block.bytes;
+        let sum = found.entry(key).or_default();
+        sum.bytes += block.bytes;
         if block.from == 0 {
-            *from_before += block.bytes;
+            sum.from_before += block.bytes;
         }
-        *blocks += 1;
+        sum.blocks += 1;
         if let Some((_, of)) = name
-            && !numbers.contains(of)
+            && !sum.numbers.contains(of)
         {
-            numbers.insert(of.clone());
+            sum.numbers.insert(of.clone());
         }
     }
     let each = found.into_iter();
     let mut holdings: Vec<ModuleHolding> = each
-        .map(
-            |((pattern, category), (bytes, from_before, blocks, numbers))| ModuleHolding {
-                module: pattern.map(|pattern| spelled(pattern, &numbers)),
-                alike: numbers.len(),
-                category,
-                bytes,
-                from_before,
-                blocks,
-            },
-        )
+        .map(|((pattern, category), sum)| ModuleHolding {
+            module: pattern.map(|pattern| spelled(pattern, &sum.numbers)),
+            alike: sum.numbers.len(),
+            category,
+            bytes: sum.bytes,
+            from_before: sum.from_before,
+            blocks: sum.blocks,
+        })
         .collect();
     holdings.sort_by_key(|holding| Reverse(holding.bytes));
     holdings

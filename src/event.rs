@@ -320,6 +320,8 @@ pub enum NoteSubject {
     Mark,
     /// The run has shown enough to `oomph fit` and is stopped.
     Measured,
+    /// How far the batch of a run could have gone that went well.
+    Room,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

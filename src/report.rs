@@ -27,7 +27,7 @@ mod unused;
 
 pub use ending::{RAN_WITH, diagnosis, hidden_oom, nothing_trained, summary, winning_command};
 pub use growth::growth;
-pub use unused::{unused, unused_in_report};
+pub use unused::{larger_batch, unused, unused_in_report};
 
 /// A recording of `tests/replay`, in order.
 #[cfg(test)]

@@ -5,14 +5,14 @@ use super::recordings::RecordedSession;
 use super::sessions::{self, Living};
 use super::{broken_off, recordings};
 use crate::diagnosis;
-use crate::event::{Prediction, PredictionOutcome, displayed};
+use crate::event::{Note, NoteSubject, Prediction, PredictionOutcome, displayed};
 use crate::forecast::score::Score;
 use crate::live::print;
 use crate::live::session::summary::{Activity, Summary};
 use crate::recording::{self, RemoteSession};
 use crate::state::{RunOutcome, State};
 use crate::supervise::{RunStage, SessionStatus};
-use crate::units::clock_face;
+use crate::units::{Moment, clock_face};
 use jiff::Timestamp;
 use serde::Serialize;
 use std::ffi::OsStr;
@@ -46,6 +46,9 @@ pub struct SessionRow {
     /// Why memory ran out, if its last run ended with that: `memory leak`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
+    /// How far its batch could have gone, if its last run went well: `a batch of 48 would fit (32 ran)`.
+    #[serde(skip)]
+    pub room: Option<String>,
     pub run: Option<u32>,
     /// The training's direct child, while a run goes on.
     pub pid: Option<i32>,
@@ -101,7 +104,8 @@ impl SessionRow {
             Some(_) | None => String::new(),
         };
         let place = self.elsewhere.as_deref().unwrap_or_default();
-        let cause = (self.cause.as_ref()).map_or(String::new(), |cause| format!(": {cause}"));
+        let cause = self.cause.as_ref().or(self.room.as_ref());
+        let cause = cause.map_or(String::new(), |cause| format!(": {cause}"));
         let waited = self.waiting.map_or(String::new(), |seconds| {
             let waited = Duration::from_secs_f64(seconds.max(0.0));
             format!(" for {}", clock_face(waited))
@@ -370,6 +374,7 @@ fn recorded_row_of(id: &str, path: &Path, state: &State) -> (SessionRow, Vec<Sco
             .and_then(|header| Timestamp::from_second(header.wall as i64).ok())
             .map(|since| since.to_string()),
         seconds: header.map(|_| state.runs_took().as_secs_f64()),
+        room: room(state),
         run: run.map(|run| run.number.0),
         devices: devices(state),
         peak: run.and_then(|run| run.peak()).map(|peak| peak.0),
@@ -391,6 +396,16 @@ fn recorded_row_of(id: &str, path: &Path, state: &State) -> (SessionRow, Vec<Sco
         ..SessionRow::default()
     };
     (row, scores)
+}
+
+/// What was recorded of a larger batch when the last run had ended.
+fn room(state: &State) -> Option<String> {
+    let (ended, _) = state.run().filter(|run| run.went_well())?.ended?;
+    let mut notes = state.notes.iter().rev();
+    let is_of_end =
+        |at: &Moment, note: &Note| *at >= ended && note.about == Some(NoteSubject::Room);
+    let (_, note) = notes.find(|(at, note)| is_of_end(at, note))?;
+    Some(note.text.clone())
 }
 
 /// The largest recording that is read as a whole for the cause of its end.
@@ -452,9 +467,8 @@ fn devices(state: &State) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Event, EventKind, Exit};
+    use crate::event::{Event, EventKind, Exit, Level};
     use crate::state::tests::staged;
-    use crate::units::Moment;
 
     fn of(recording: &str) -> SessionRow {
         let path = format!(
@@ -481,6 +495,28 @@ mod tests {
         let leak = of("leak");
         assert!(leak.steps >= Some(17));
         assert_eq!(leak.cause.as_deref(), Some("memory leak"));
+    }
+
+    #[test]
+    fn of_a_run_that_went_well_a_list_says_how_far_the_batch_could_have_gone() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/replay/vit.jsonl");
+        let mut text = std::fs::read_to_string(path).expect("a recording");
+        let row = |text: &str| {
+            let directory = tempfile::tempdir().expect("a directory");
+            let path = directory.path().join(recording::RECORDING);
+            std::fs::write(&path, text).expect("a file");
+            recorded_row("x", &path).0.state_words()
+        };
+        assert_eq!(row(&text), "finished");
+        let note = Event {
+            at: Moment::from_secs_f64(60.0),
+            what: EventKind::Note(Note {
+                about: Some(NoteSubject::Room),
+                ..Note::new(Level::Info, "a batch of 48 would fit (16 ran)")
+            }),
+        };
+        text.push_str(&(serde_json::to_string(&note).expect("JSON") + "\n"));
+        assert_eq!(row(&text), "finished: a batch of 48 would fit (16 ran)");
     }
 
     /// Waiting for a decision is none of the training's time.

@@ -36,8 +36,8 @@ const SKIPPED: [&[u8]; 11] = [
     b"dropped",
 ];
 
-/// As it is written in such a note.
-const MEASURED: &[u8] = b"\"about\":\"measured\"";
+/// As it is written in the notes that tell of a run's end.
+const OF_ITS_END: [&[u8]; 2] = [b"\"about\":\"measured\"", b"\"about\":\"room\""];
 
 /// Passes the events of the recording at `path` (the file, or its session's directory) to `each`,
 /// as written: what happened, and before it the latest reading of each process. Lines that can't be
@@ -128,8 +128,9 @@ fn read_lines(
             latest.keep(reading, &line);
             continue;
         }
-        // Of all notes the one that says that a run has shown enough is of its end.
-        let is_end = kind == Some(b"note") && memmem::find(&line, MEASURED).is_some();
+        // Of all notes those that say that a run has shown enough, and what it left, are of its end.
+        let has = |about: &[u8]| memmem::find(&line, about).is_some();
+        let is_end = kind == Some(b"note") && OF_ITS_END.into_iter().any(has);
         if kind.is_some_and(|kind| SKIPPED.contains(&kind)) && !is_end {
             continue;
         }
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn of_notes_only_that_a_run_has_shown_enough_counts() {
+    fn of_notes_only_those_of_a_runs_end_count() {
         let note = |at, about| {
             let note = Note {
                 about,
@@ -230,12 +231,13 @@ mod tests {
             note(1, None),
             note(2, Some(NoteSubject::Mark)),
             note(3, Some(NoteSubject::Measured)),
+            note(4, Some(NoteSubject::Room)),
         ] {
             file.write_all(&text).unwrap();
         }
         let mut seen = Vec::new();
         outline(file.path(), |event| seen.push(event.at)).unwrap();
-        assert_eq!(seen, [Moment(3)]);
+        assert_eq!(seen, [Moment(3), Moment(4)]);
     }
 
     #[test]

@@ -9,12 +9,11 @@ use crate::units::Bytes;
 pub fn unused(state: &State, room: BatchRoom) -> Option<String> {
     let run = state.run().filter(|run| run.went_well())?;
     let unused = unused_bytes(state)?;
-    let is_shown = room.is_shown_by(run.steps());
-    let fits = if is_shown { "would fit" } else { "may fit" };
+    let batch = larger_batch(state, room)?;
     // Other sessions of this program may name other batches: why this one is no other.
     let why = match room.basis {
         RoomBasis::Step(traced) => {
-            let of_few = match is_shown {
+            let of_few = match room.is_shown_by(run.steps()) {
                 true => String::new(),
                 false => format!(", of {} that ran", run.steps()),
             };
@@ -24,14 +23,24 @@ pub fn unused(state: &State, room: BatchRoom) -> Option<String> {
             "Estimated from the steps' peaks, since no traced step shows what the run needed".into()
         }
     };
-    let (could, now) = (room.batch_words(), room.now_words());
     let alone = match room.is_alone {
         true => ", without what other processes hold (no NVML)",
         false => "",
     };
     Some(format!(
-        "{unused} unused: a batch of {could} {fits} ({now} ran). {why}{alone}; oomph fit measures it"
+        "{unused} unused: {batch}. {why}{alone}; oomph fit measures it"
     ))
+}
+
+/// "a batch of 48 would fit (32 ran)", for a list and a recording.
+pub fn larger_batch(state: &State, room: BatchRoom) -> Option<String> {
+    let run = state.run().filter(|run| run.went_well())?;
+    let fits = match room.is_shown_by(run.steps()) {
+        true => "would fit",
+        false => "may fit",
+    };
+    let (could, now) = (room.batch_words(), room.now_words());
+    Some(format!("a batch of {could} {fits} ({now} ran)"))
 }
 
 /// The same for a report: also without a larger batch what was unused, of any last run that ended without an OOM.
@@ -140,6 +149,10 @@ mod tests {
         assert_eq!(
             said(step),
             "9.98 GiB unused: a batch of 48 would fit (32 ran). By the allocations of step 7; oomph fit measures it"
+        );
+        assert_eq!(
+            larger_batch(&scene.state, room(step)).as_deref(),
+            Some("a batch of 48 would fit (32 ran)")
         );
         assert_eq!(
             said(RoomBasis::Peaks),

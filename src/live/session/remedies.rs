@@ -5,9 +5,11 @@ use super::Session;
 use super::inputs::SessionInputs;
 use crate::command::CommandLine;
 use crate::diagnosis::Finding;
+use crate::event::{EventKind, Level, Note, NoteSubject};
 use crate::forecast::{BatchRoom, ForecastInputs, Hint, Observation, TracedHint, TracedSearch};
 use crate::recognize::LaunchEnvironment;
 use crate::remedy::{self, EditedNeed, Remedy, RemedyInputs};
+use crate::report;
 use crate::state::State;
 use crate::units::{Bytes, RunNumber};
 
@@ -213,6 +215,20 @@ impl Session {
         match self.hints.given {
             Some(Hint::RoomForBatch(room)) => Some(room),
             Some(Hint::StateWillNotFit { .. }) | None => None,
+        }
+    }
+
+    /// Records how far the batch of a run could have gone that has ended and went well, for lists and replays.
+    pub(crate) fn record_room(&mut self) {
+        let room = self.room_for_batch();
+        let is_flat = report::growth(&self.state).is_none();
+        let words = room.filter(|_| is_flat);
+        let words = words.and_then(|room| report::larger_batch(&self.state, room));
+        if let Some(words) = words {
+            self.record(EventKind::Note(Note {
+                about: Some(NoteSubject::Room),
+                ..Note::new(Level::Info, words)
+            }));
         }
     }
 

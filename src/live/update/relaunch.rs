@@ -124,6 +124,7 @@ impl SessionController {
         if let Some(words) = report::hidden_oom(&self.session.state) {
             self.session.note(Level::Warning, words);
         }
+        self.session.record_room();
         self.session.stop_waiting();
         let change = self.session.take_back(exit);
         match then {

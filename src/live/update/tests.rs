@@ -71,7 +71,10 @@ struct DrivenSession {
 
 impl DrivenSession {
     fn new(on_oom: OnOom) -> DrivenSession {
-        let handover = handover(Some(on_oom));
+        DrivenSession::of(on_oom, handover(Some(on_oom)))
+    }
+
+    fn of(on_oom: OnOom, handover: HandoverState) -> DrivenSession {
         let header = handover.header.clone();
         let session = Session::new(None, SessionInputs::default(), handover);
         let policy = policy::chosen(Some(on_oom), true, &auto::AutoOptions::default());
@@ -459,6 +462,37 @@ fn where_memory_grows_a_step_is_traced() {
         matches!(asked[..], [(Pid(PID), ProbeRequest::Trace)]),
         "{words}"
     );
+}
+
+#[test]
+fn how_far_the_batch_could_have_gone_is_recorded_when_the_run_has_ended() {
+    let mut handover = handover(Some(OnOom::Exit));
+    let batch = ["--batch-size", "64"].map(Into::into);
+    handover.config.command.argv.extend(batch);
+    let mut told = DrivenSession::of(OnOom::Exit, handover);
+    told.start(1);
+    asked_while_it_grows(&mut told, 1..=60, 0.0);
+    let room = told.controller.session.room_for_batch();
+    let room = room.expect("room on 24 GiB for what peaks at 3");
+    told.happen(EventKind::ProbeGone(ProbeGone {
+        pid: Pid(PID),
+        reason: None,
+        said_end: true,
+    }));
+    told.exit(0);
+    told.wait(40);
+    assert_ne!(told.phase(), PhaseName::Settling);
+    let notes = &told.controller.session.state.notes;
+    let words = format!(
+        "a batch of {} may fit ({} ran)",
+        room.batch_words(),
+        room.now_words()
+    );
+    let recorded = notes
+        .iter()
+        .filter(|(_, note)| note.about == Some(NoteSubject::Room));
+    let recorded: Vec<&str> = recorded.map(|(_, note)| note.text.as_str()).collect();
+    assert_eq!(recorded, [words]);
 }
 
 /// What the probe is asked while each of these steps leaves so many GiB more.
