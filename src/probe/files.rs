@@ -155,6 +155,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "rehearse/shadows.py",
     "rehearse/shards.py",
     "rehearse/shares.py",
+    "rehearse/singly.py",
     "rehearse/sizes.py",
     "rehearse/statements.py",
     "rehearse/unseen.py",

@@ -60,6 +60,20 @@ class Settings(unittest.TestCase):
         self.assertEqual(self.found({"meta": {"lr": 0.5}}), [])
         self.assertEqual(self.found({"meta": small()}, values=(64,)), [])
 
+    def test_a_copy_that_an_earlier_run_has_left_is_none(self):
+        self.write("conf/one.json", small())
+        # Written down nowhere, here neither.
+        self.write("save/%d/one.json" % (2024 * 10000 + 101), small())
+        script = self.top / "train.py"
+        script.write_text("config = load('conf/' + args.config, default='one.json')\nkeep('save/' + now() + '/one.json')\n")
+        main = sys.modules["__main__"]
+        before = main.__dict__.get("__file__")
+        main.__file__ = str(script)
+        try:
+            self.assertEqual(self.found({"meta": small()}), [("conf/one.json", 3, "batch_size")])
+        finally:
+            main.__file__ = before
+
     def test_what_the_program_has_written_of_its_own_settings_is_none(self):
         path = self.write("small.json", small())
         self.assertEqual(len(self.found({"meta": small()})), 1)

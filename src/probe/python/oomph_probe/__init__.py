@@ -133,6 +133,7 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     parts          whether a step has several parts, whose gradients are added up
     upcoming       whether an evaluation comes before the next step
     sizes          the sizes of a trace as functions of the batch
+    singly         samples that a step takes one by one, at the program's own batch and at another
     before         what the program had when the rehearsal began
     reading        its objects by the names of a line, without running anything
     changes        assignments that would change something outside of it

@@ -13,7 +13,7 @@ import time
 from binascii import crc32
 
 from ..common import errors, frames
-from .search import changed_in_this_run, settings_in
+from .search import LONGEST_FILE, changed_in_this_run, own_files, settings_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +76,28 @@ def literals(owners: Owners, stack: Iterable[FrameType], values: set[int]) -> li
                 found.append({"file": os.path.realpath(path), "crc": crc32(data), **each})
         if parsed >= MOST_PARSED or time.monotonic() > until:
             break
-    return found
+    return without_copies(found, owners)
+
+
+def without_copies(found: list[Line], owners: Owners) -> list[Line]:
+    """Of several files those whose path the program's text names, part by part: each run may have left a copy of its
+    settings in a folder of its own."""
+    files = {each["file"] for each in found}
+    if len(files) < 2:
+        return found
+    said = b" ".join(map(text_of, own_files(owners)))
+    top = os.path.realpath(os.getcwd())
+    named = {file for file in files if all(part.encode() in said for part in os.path.relpath(file, top).split(os.sep))}
+    return [each for each in found if each["file"] in named] or found
+
+
+def text_of(path: str) -> bytes:
+    try:
+        with io.FileIO(path) as file:
+            return file.read(LONGEST_FILE)
+    except OSError:
+        errors.foreseen("read a source")
+        return b""
 
 
 def nearby(until: float) -> Iterator[str]:

@@ -5,6 +5,7 @@ from call to call (texts of random lengths, images of several sizes).
 from __future__ import annotations
 
 from ..common import members
+from . import singly
 from .effects import Stopped
 
 TYPE_CHECKING = False
@@ -111,11 +112,14 @@ class Inputs:
 
 
 def size_of(call: Call) -> int | None:
-    """Elements of the inputs for each sample; None where they have no batch."""
+    """Elements of the inputs for each sample, of texts in lists their words; None where they have no batch."""
     shapes = shapes_in([call.args, call.kwargs])
     batch = most_common(shapes)
     if not batch:
-        return None
+        given = [*call.args, *call.kwargs.values()]
+        length = None if shapes else singly.length_of(given)
+        lists = [each for each in given if type(each) in (list, tuple)]
+        return sum(len(text) for texts in lists for text in texts) // length if length else None
     return sum(elements(shape) for shape in shapes if shape.shape and shape.shape[0] == batch) // batch
 
 

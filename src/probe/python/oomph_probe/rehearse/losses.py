@@ -10,7 +10,7 @@ import types
 
 from ..common import errors
 from ..knobs.batch import is_batch
-from . import callers, further, noting, outliving, outside, regions
+from . import callers, further, noting, outliving, outside, regions, singly
 from .effects import Stopped
 from .inputs import Shape
 
@@ -73,6 +73,8 @@ class Scenes:
                     returned = returned if found is None else found
                     del found
             loss = self.scalar(outputs.pop())
+        except singly.OneByOne:
+            raise
         except Stopped as stopped:
             if self.rehearsal.deadline.has_come():
                 raise

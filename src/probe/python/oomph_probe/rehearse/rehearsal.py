@@ -35,6 +35,7 @@ from . import (
     reduced,
     regions,
     shadows,
+    singly,
     values,
 )
 from .effects import Stopped
@@ -79,14 +80,16 @@ AS_IT_WAS = Changed()
 
 class Variant:
     """What is tried in place of the step as it was; `batch` is (from, to) of the batch's dimension. `is_flat`: a first
-    dimension that is a multiple of the batch grows with it."""
+    dimension that is a multiple of the batch grows with it. `is_listed`: its samples are the items of lists."""
 
     def __init__(
-        self, batch: tuple[int, int] | None = None, changed: Changed = AS_IT_WAS, is_flat: bool = False
+        self, batch: tuple[int, int] | None = None, changed: Changed = AS_IT_WAS, is_flat: bool = False,
+        is_listed: bool = False,
     ) -> None:
         self.batch = batch
         self.changed = changed
         self.is_flat = is_flat
+        self.is_listed = is_listed
 
 
 class Trace:
@@ -220,6 +223,7 @@ class Rehearsal:
         self.values = values.Values(torch)
         self.sequences = packing.Sequences(self)
         self.has_convolutions = self.multiplies = False
+        self.samples = singly.Samples(variant.batch[1] if variant.batch else 0)
         # Copies of what models have, and how many of them are known to be no allocation.
         self.copier: Any = None
         self.looked_at = 0
@@ -416,8 +420,14 @@ class Rehearsal:
         """The noted arguments as fakes, their batch scaled; they are alive when the call begins."""
         with mode:
             may_be_flat = self.variant.is_flat
-            args = [self.made(each, may_be_flat) for each in self.call.args]
-            return args, {name: self.made(each, may_be_flat) for name, each in self.call.kwargs.items()}
+            args = [self.made(self.listed(each), may_be_flat) for each in self.call.args]
+            named = {name: self.listed(each) for name, each in self.call.kwargs.items()}
+            return args, {name: self.made(each, may_be_flat) for name, each in named.items()}
+
+    def listed(self, given: Any) -> Any:
+        """An argument that is a list of samples, with as many as the batch."""
+        was, now = self.variant.batch or (0, 0)
+        return singly.resized(given, was, now) if self.variant.is_listed else given
 
     def made(self, value: Any, may_be_flat: bool = False) -> Any:
         """A fake for every shape, in containers as they were. `may_be_flat`: the first dimension may be the batch times
@@ -529,6 +539,7 @@ class Rehearsal:
             # Of real steps it has a value.
             return args[0] if self.mode is not None else self.accumulation.in_place(*args)
         name, known, key = facts.name, self.answers, None
+        self.samples.look(name, args)
         if name in PRODUCTS:
             self.multiplies = True
         if name == "convolution" and takes_workspace(args):

@@ -30,6 +30,7 @@ from . import (
     randoms,
     rehearsal,
     scripted,
+    singly,
     sizes,
     warned,
 )
@@ -113,6 +114,8 @@ class Work:
         self.changes: list[Line] = []
         # Whether arguments whose first dimension is a multiple of the batch grow with it.
         self.is_flat = False
+        # Whether samples are gone through one by one, and whether they are the items of lists.
+        self.is_singly = self.is_listed = False
         self.left = [each for each in TASKS if not (each[0].amp and call.autocast[0])]
         if call.is_evaluation and len(self.ways) == 0:
             self.left = [each for each in TASKS if each[0] == AS_IT_WAS]
@@ -216,6 +219,9 @@ class Work:
             raise effects.Stopped("the model is gone")
         batch = inputs.batch_of(self.call)
         if batch is None:
+            batch = singly.length_of([*self.call.args, *self.call.kwargs.values()])
+            self.is_listed = self.is_singly = batch is not None
+        if batch is None:
             raise effects.Stopped("none of its tensor arguments has the batch size as a dimension")
         if not self.line:
             self.line = self.beginning(batch)
@@ -285,23 +291,21 @@ class Work:
             said["change"] = composed.IN_BF16
         at = sizes.first_of(batch)
         try:
-            one, trace = self.traced(variant, batch, at, deadline)
+            if not self.is_singly:
+                try:
+                    one, trace = self.traced(variant, batch, at, deadline)
+                except singly.OneByOne as error:
+                    errors.foreseen("rehearse a multiple of the batch: %s" % error)
+                    self.is_singly = True
+            if self.is_singly:
+                return self.one_by_one(said, variant, batch, deadline)
             if variant == AS_IT_WAS:
                 self.changes = self.in_other_ways(one, at)
                 self.traces, self.fixed = [(at, trace.words)], one.fixed_sizes()
                 if one.log_softmax > chunking.WORTH * trace.peak:
                     self.left.insert(1, CHUNKED)
-            say(said, trace, at, one.fixed_sizes(), one.outlive)
-            if one.has_only_graphs():
-                said["graphs"] = True
-            if one.offloading is not None:
-                said["ram"] = one.offloading.line()
-            if one.carried:
-                self.leave_out(one.carried)
-            self.line.update(
-                own_loss="own loss" in trace.marks, weights=one.weights, trained=one.trained,
-                convolutions=one.has_convolutions, multiplies=one.multiplies,
-            )
+            say(said, sizes.by_one(trace.words, at, one.fixed_sizes()), trace, one.outlive)
+            self.told_by(said, one, trace)
         except losses.NoLoss:
             if self.ways and not self.traces:
                 raise
@@ -309,6 +313,36 @@ class Work:
         except BaseException as error:
             errors.foreseen("rehearse a step")
             said["why_not"] = words_of(error)
+        return said
+
+    def told_by(self, said: Line, one: rehearsal.Rehearsal, trace: rehearsal.Trace) -> None:
+        """What else a variant says."""
+        if one.has_only_graphs():
+            said["graphs"] = True
+        if one.offloading is not None:
+            said["ram"] = one.offloading.line()
+        if one.carried:
+            self.leave_out(one.carried)
+        self.line.update(
+            own_loss="own loss" in trace.marks, weights=one.weights, trained=one.trained,
+            convolutions=one.has_convolutions, multiplies=one.multiplies,
+        )
+
+    def one_by_one(self, said: Line, variant: Changed, batch: int, deadline: apart.Deadline) -> Line:
+        """A variant at the program's own batch and at another one, which is all that there is of it."""
+        began = time.monotonic()
+        own, less = sizes.further_of(batch)
+        further = 2 * own if self.is_listed else less
+        self.left = [each for each in self.left if each[1] == FIRST]
+        one, trace = self.traced(variant, batch, own, deadline)
+        _, other = self.traced(variant, batch, further, deadline)
+        told = singly.words((own, trace.words), (further, other.words), one.fixed_sizes())
+        if variant == AS_IT_WAS:
+            self.traces, self.fixed = [(own, trace.words)], one.fixed_sizes()
+        say(said, told, trace, one.outlive)
+        self.told_by(said, one, trace)
+        # It took both.
+        self.attempted = began
         return said
 
     def in_other_ways(self, one: rehearsal.Rehearsal, at: int) -> list[Line]:
@@ -323,7 +357,7 @@ class Work:
             said: Line = {"checkpointing": False, "amp": False, "change": name}
             if other.weights is not None:
                 said.update(weights=other.weights, trained=other.trained)
-            say(said, other.trace, at, one.fixed_sizes(), other.outlive(one))
+            say(said, sizes.by_one(other.trace.words, at, one.fixed_sizes()), other.trace, other.outlive(one))
             self.changed[name] = [(at, other.trace.words)]
             made.append(said)
         if one.copier.is_divided() and any(each[0] != AS_IT_WAS for each in self.left):
@@ -383,7 +417,7 @@ class Work:
     ) -> tuple[rehearsal.Rehearsal, rehearsal.Trace]:
         try:
             return self.tried(variant, batch, at, deadline)
-        except losses.NoLoss:
+        except (losses.NoLoss, singly.OneByOne):
             raise
         except losses.NoFurther as none:
             # Once more, up to the first backward.
@@ -404,7 +438,7 @@ class Work:
         self, variant: Changed, batch: int, at: int, deadline: apart.Deadline
     ) -> tuple[rehearsal.Rehearsal, rehearsal.Trace]:
         self.attempted = time.monotonic()
-        made = rehearsal.Variant((batch, at), variant, self.is_flat)
+        made = rehearsal.Variant((batch, at), variant, self.is_flat, self.is_listed)
         one = rehearsal.Rehearsal(
             self.torch, self.call, made, deadline, self.known, self.guard, self.outside, self.with_hooks
         )
@@ -412,6 +446,8 @@ class Work:
         try:
             with packing.by(one.sequences), one.lists():
                 trace = one.run()
+        except singly.OneByOne:
+            raise
         except (Exception, effects.Stopped) as error:
             if deadline.has_come() or not self.is_worth_another(one, error):
                 raise
@@ -450,8 +486,8 @@ class Work:
         return False
 
 
-def say(said: Line, trace: rehearsal.Trace, at: int, fixed: Any, outlive: dict[str, list[int]]) -> None:
-    said["trace"] = " ".join(sizes.by_one(trace.words, at, fixed))
+def say(said: Line, words: list[str], trace: rehearsal.Trace, outlive: dict[str, list[int]]) -> None:
+    said["trace"] = " ".join(words)
     said["forward"], said["loss"] = trace.marks["forward"], trace.marks["loss"]
     said.update({name: numbers for name, numbers in outlive.items() if numbers})
     said["flops"] = trace.flops
