@@ -264,6 +264,7 @@ pub fn recording(path: &Path) -> anyhow::Result<Found> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command::EnvChange;
     use crate::event::Exit;
     use std::time::Duration;
 
@@ -274,11 +275,20 @@ mod tests {
         assert!(followed(&story, &oom).is_empty(), "nothing did");
         let first = story.state.runs[0].clone();
         let (ended, _) = first.ended.expect("an end");
+        let patched = EnvChange {
+            name: "OOMPH_PATCHES".into(),
+            value: Some("recompute".into()),
+        };
+        let command = CommandLine {
+            env: vec![patched],
+            ..CommandLine::typed("python train.py --batch-size 8")
+        };
         let second = Run {
             number: first.number.next(),
             started: ended,
             ended: Some((ended + Duration::from_secs(70), Exit::Code(0))),
-            shown: "python train.py --batch-size 8".into(),
+            shown: command.shown(),
+            command,
             ooms: Vec::new(),
             oom_count: 0,
             ..first
@@ -289,7 +299,10 @@ mod tests {
             panic!("{followed:?}");
         };
         assert!(run.starts_with("Run 2 finished after 1:10"), "{run}");
-        assert_eq!(command, "It ran with: python train.py --batch-size 8");
+        assert_eq!(
+            command,
+            "It ran with: oomph OOMPH_PATCHES=recompute python train.py --batch-size 8"
+        );
         // Though nothing is known of what NVML saw then.
         assert_eq!(unused, "894 MiB of 139.8 GiB unused.");
     }
