@@ -324,10 +324,19 @@ fn meant(command: &CommandLine) -> Option<String> {
         .chain(["run"])
         .map(|name| (name, name))
         .chain(CALLED_ELSEWHERE)
-        .map(|(name, meant)| (meant, strsim::jaro_winkler(name, &typed)))
+        .map(|(name, meant)| (meant, likeness(name, &typed)))
         .filter(|(_, likeness)| *likeness > 0.85)
         .max_by(|(_, one), (_, other)| one.total_cmp(other))
         .map(|(meant, _)| meant.to_string())
+}
+
+/// How like a typed word is to a name, from 0 to 1. Of short ones two letters that have changed places leave little else alike.
+fn likeness(name: &str, typed: &str) -> f64 {
+    let by_letters = strsim::jaro_winkler(name, typed);
+    match typed.len() > 2 && strsim::osa_distance(name, typed) == 1 {
+        true => by_letters.max(0.9),
+        false => by_letters,
+    }
 }
 
 /// The unknown option of an error, and the subcommands that have it.

@@ -106,6 +106,7 @@ fn what_another_program_calls_a_subcommand_is_understood_as_well() {
     let home = TempDir::new().expect("a directory");
     for (typed, meant) in [
         ("stauts", "oomph ls?"),
+        ("fti", "oomph fit?"),
         ("sessions", "oomph ls?"),
         ("histroy", "oomph ls --all?"),
     ] {

@@ -200,7 +200,11 @@ impl RecordingPlayer {
     ) -> anyhow::Result<()> {
         let run = self.state.run().map_or(RunNumber(0), |run| run.number);
         self.seeking = Some(match target {
-            SeekTarget::Forward => Seeking::Forward(position + stride),
+            // Where nothing happens for longer (a wait at a dialog), on to what happens next.
+            SeekTarget::Forward => {
+                let next = self.next_at().unwrap_or(position);
+                Seeking::Forward(next.max(position + stride))
+            }
             SeekTarget::Back => {
                 let stride = stride.as_micros() as u64;
                 self.rewind()?;
@@ -376,6 +380,20 @@ mod tests {
             .unwrap();
         settle(&mut player, start);
         assert_eq!(player.next_at(), None, "and on from there");
+    }
+
+    #[test]
+    fn forward_passes_what_is_longer_than_its_stride() {
+        let mut player = player("leak");
+        let start = Moment::ZERO;
+        let first = player.next_at().expect("an event");
+        let stride = Duration::from_micros(1);
+        for _ in 0..3 {
+            let before = player.next_at();
+            player.seek(SeekTarget::Forward, start, stride).unwrap();
+            settle(&mut player, start);
+            assert!(player.next_at() > before, "{first:?}");
+        }
     }
 
     #[test]

@@ -60,7 +60,11 @@ impl ChildScreen {
         if let Some(row) = at {
             self.show_row(row);
         }
-        let count = (if at.is_some() { place + 1 } else { 0 }, found.len());
+        // Counted from the oldest, so that the next one, further down, has the next number.
+        let count = (
+            if at.is_some() { found.len() - place } else { 0 },
+            found.len(),
+        );
         self.search = Some(OutputSearch { needle, at, count });
     }
 
@@ -207,13 +211,13 @@ mod tests {
         let mut screen = counted(45);
         screen.search_for("loss".into());
         for (next, place, row) in [
-            (None, 1, "Loss 40"),
-            (Some(SearchDirection::Older), 2, "Loss 30"),
-            (Some(SearchDirection::Older), 3, "Loss 20"),
-            (Some(SearchDirection::Newer), 2, "Loss 30"),
-            (Some(SearchDirection::Newer), 1, "Loss 40"),
-            (Some(SearchDirection::Newer), 4, "Loss 10"),
-            (Some(SearchDirection::Older), 1, "Loss 40"),
+            (None, 4, "Loss 40"),
+            (Some(SearchDirection::Older), 3, "Loss 30"),
+            (Some(SearchDirection::Older), 2, "Loss 20"),
+            (Some(SearchDirection::Newer), 3, "Loss 30"),
+            (Some(SearchDirection::Newer), 4, "Loss 40"),
+            (Some(SearchDirection::Newer), 1, "Loss 10"),
+            (Some(SearchDirection::Older), 4, "Loss 40"),
         ] {
             next.into_iter().for_each(|next| screen.search_next(next));
             assert_eq!(screen.search(), Some(("loss", place, 4)));

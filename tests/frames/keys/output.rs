@@ -47,14 +47,14 @@ fn a_text_is_looked_for_as_it_is_typed() {
         &mut view,
         &[Char('/'), Char('e'), Char(' '), Char('7')],
     );
-    assert!(footer(&story, &view).contains("/e 7  1 of 11"));
+    assert!(footer(&story, &view).contains("/e 7  11 of 11"));
     type_in(&story, &mut view, &[Char('x'), Backspace, Char('7')]);
     assert!(footer(&story, &view).contains("/e 77  1 of 1"));
     assert_eq!(view.mode(), InputMode::Searching);
     type_in(&story, &mut view, &[Backspace, Enter, Char('N')]);
     assert_eq!(view.mode(), InputMode::Watching);
     let line = footer(&story, &view);
-    for words in ["/e 7  2 of 11", "n next", "N previous", "Esc end search"] {
+    for words in ["/e 7  10 of 11", "n next", "N previous", "Esc end search"] {
         assert!(line.contains(words), "{words} in {line}");
     }
     assert!(crate::frames::text(&crate::frames::draw(&story, &view, 100, 30)).contains("line 78"));

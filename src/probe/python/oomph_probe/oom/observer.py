@@ -267,10 +267,7 @@ class Records:
         if not (stack.is_in_module or stack.is_in_backward):
             stack.has_trained_model = phases.has_trained_model(self.torch, frames.own_frames())
         if not stack.is_in_backward:
-            found = operands.Operands(self.torch, frames.own_frames(), self.owners.torch_home)
-            stack.has_history = found.has_history
-            if found.largest is not None:
-                record["operands"] = found.largest
+            self.add_operands(record, stack)
         record["phase"] = phases.phase(
             stack,
             self.steps.count,
@@ -279,6 +276,16 @@ class Records:
         )
         self.stepping = self.steps.running
         self.steps.forget_running()
+
+    def add_operands(self, record: Line, stack: frames.Stack) -> None:
+        try:
+            found = operands.Operands(self.torch, frames.own_frames(), self.owners.torch_home)
+        except Exception:
+            errors.foreseen("the variables of the line that ran out of memory")
+            return
+        stack.has_history = found.has_history
+        if found.largest is not None:
+            record["operands"] = found.largest
 
     def add_call(self, record: Line, device: int) -> None:
         """What was there before the step: no later one has shown it."""
