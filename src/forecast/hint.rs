@@ -120,7 +120,7 @@ impl fmt::Display for BatchRoom {
         let step = traced.step;
         write!(
             f,
-            "batch up to {could} fits (now {now}): the allocations of step {step} replayed"
+            "batch {could} would fit (now {now}) with inputs like those so far: the allocations of step {step} replayed"
         )?;
         match traced.as_large_as {
             Some(larger) => write!(f, ", as large as step {larger}, the largest seen")?,
@@ -427,7 +427,10 @@ mod tests {
             panic!("{search:?}");
         };
         let words = Hint::RoomForBatch(found).to_string();
-        let begins = format!("batch up to {} fits (now 64): ", found.could);
+        let begins = format!(
+            "batch {} would fit (now 64) with inputs like those so far: ",
+            found.could
+        );
         let ends = "the allocations of step 3 replayed; no step or evaluation was larger; oomph fit measures it";
         assert_eq!(words, format!("{begins}{ends}"));
         // Less room, no gain; and what the run does not show is not believed.
