@@ -282,9 +282,9 @@ fn without(mode: InputMode, action: Action) -> ! {
     panic!("{action:?} has a key in {mode:?} and no trial: write one")
 }
 
-/// Searched for `row-11`, which eleven rows have.
+/// Searched for `row-11`, which eleven rows have; the newest is shown first.
 fn searched(after: Seen) -> Trial {
-    let before = vec![("/", Text("type to search")), ("row-11", Text("1 of 11"))];
+    let before = vec![("/", Text("type to search")), ("row-11", Text(" 11 of 11"))];
     let mut trial = live(before, after);
     trial.before.push((Press::Enter, Text("n next")));
     trial
@@ -372,8 +372,8 @@ fn watching(action: Action) -> Trial {
         }
         Action::EditCommand => live(vec![], Text("(stops run 1 first)")),
         Action::Search => live(vec![], Text("type to search")),
-        Action::SearchOlder => searched(Text("2 of 11")),
-        Action::SearchNewer => searched(Text("11 of 11")),
+        Action::SearchOlder => searched(Text(" 10 of 11")),
+        Action::SearchNewer => searched(Text(" 1 of 11")),
         Action::EndSearch => searched(Gone("/row-11")),
         Action::Select => live(vec![], Text("1 row selected")),
         Action::TypeToTraining => live(vec![], Text(TO_TRAINING)),
@@ -642,7 +642,7 @@ fn helping(action: Action) -> Trial {
 
 fn finding(action: Action) -> Trial {
     let found = |after| {
-        let before = vec![("/", Text("type to search")), ("row-11", Text("1 of 11"))];
+        let before = vec![("/", Text("type to search")), ("row-11", Text(" 11 of 11"))];
         live(before, after)
     };
     match action {
