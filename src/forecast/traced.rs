@@ -36,8 +36,8 @@ struct TracedStep {
     trace: Trace,
     /// Which allocations grow with the batch, by number.
     grows: Vec<bool>,
-    /// What it found of the optimizer's state.
-    state: Bytes,
+    /// Which allocations are the optimizer's state that it found, by number.
+    state: Vec<usize>,
 }
 
 /// A search for the largest batch; it takes up to a second and is the same wherever it runs.
@@ -78,15 +78,24 @@ impl TracedSearch {
     /// give what the run showed, or not even the run's own batch fits.
     pub fn run(&self) -> Option<TracedRoom> {
         let traced = TracedStep::new(&self.step)?;
-        let play = |share: f64, room: Option<u64>| {
+        let play_trace = |trace: &Trace, room: Option<u64>| {
             let room = ReplayRoom {
                 device: room,
                 cap: None,
             };
-            replay_until_steady(&traced.at(share), STEPS, &self.settings, room)
+            replay_until_steady(trace, STEPS, &self.settings, room)
         };
-        let (stretched, own) = self.as_large_as_the_largest(traced.state, &play)?;
-        let off = self.reserved.fraction_of(Bytes(own.reserved_peak))?;
+        let play = |share: f64, room: Option<u64>| play_trace(&traced.at(share), room);
+        let own = play(1.0, None);
+        let stretched = self.as_large_as_the_largest(&traced, &own, &play)?;
+        // What the run had reserved: by its largest step as it was then, or by those after it.
+        let largest = if stretched > 1.0 && self.is_largest_without_state() {
+            play_trace(&traced.without_state(stretched), None)
+        } else {
+            play(stretched, None)
+        };
+        let replayed = largest.reserved_peak.max(own.reserved_peak);
+        let off = self.reserved.fraction_of(Bytes(replayed))?;
         if !BELIEVED.contains(&off) {
             return None;
         }
@@ -106,26 +115,32 @@ impl TracedSearch {
         })
     }
 
-    /// By what the traced step is to be scaled to be as large as the run's largest, and that replayed.
+    /// By what the traced step is to be scaled to be as large as the run's largest.
     fn as_large_as_the_largest(
         &self,
-        state: Bytes,
+        traced: &TracedStep,
+        own: &Replayed,
         play: &impl Fn(f64, Option<u64>) -> Replayed,
-    ) -> Option<(f64, Replayed)> {
-        let own = play(1.0, None);
+    ) -> Option<f64> {
         let peak = self.peak.0 as f64;
         if peak <= own.allocated_peak as f64 * AS_LARGE {
-            return Some((1.0, own));
+            return Some(1.0);
         }
-        // A first step that is larger has no optimizer's state yet: the rest of it is larger by as much.
-        let missing = match self.peak_step {
-            Some(1) => state.0 as f64,
-            Some(_) | None => 0.0,
+        let missing = if self.is_largest_without_state() {
+            traced.state_size() as f64
+        } else {
+            0.0
         };
         let twice = play(2.0, None).allocated_peak as f64;
         let slope = twice - own.allocated_peak as f64;
         let stretched = 1.0 + (peak + missing - own.allocated_peak as f64) / slope;
-        (slope > 0.0 && stretched <= MOST_STRETCHED).then(|| (stretched, play(stretched, None)))
+        (slope > 0.0 && stretched <= MOST_STRETCHED).then_some(stretched)
+    }
+
+    /// A first step has no optimizer's state yet: where it was the largest, the rest of it is larger by as
+    /// much.
+    fn is_largest_without_state(&self) -> bool {
+        self.peak_step == Some(1)
     }
 }
 
@@ -155,10 +170,7 @@ impl TracedStep {
         }
         let kind_of = |number: usize| origins[number].and_then(|origin| step.origins[origin].kind);
         let is_state = |number: &usize| kind_of(*number) == Some(MemoryKind::OptimizerState);
-        let state = (0..carried)
-            .filter(is_state)
-            .map(|number| sizes[number])
-            .sum();
+        let state = (0..carried).filter(is_state).collect();
         let stays = |number: usize| {
             let kind = kind_of(number);
             let known = matches!(
@@ -190,8 +202,22 @@ impl TracedStep {
         is_steady.then_some(TracedStep {
             trace,
             grows,
-            state: Bytes(state),
+            state,
         })
+    }
+
+    fn state_size(&self) -> u64 {
+        let sizes = self.state.iter().map(|n| self.trace.carried[*n].size);
+        sizes.sum()
+    }
+
+    /// The step with so many times the batch, as a first step: no optimizer's state is there yet.
+    fn without_state(&self, share: f64) -> Trace {
+        let mut trace = self.at(share);
+        for number in &self.state {
+            trace.carried[*number].size = 0;
+        }
+        trace
     }
 
     /// The step with so many times the batch.
