@@ -175,6 +175,9 @@ impl CommandReader<'_> {
                     Some(next) => at = next,
                     None => break,
                 }
+            } else if let Some(next) = python_behind(self.words, at) {
+                self.unlisted_launcher(at, next);
+                at = next;
             } else {
                 let kind = if name.ends_with(".py") {
                     ProgramKind::Script
@@ -257,6 +260,24 @@ impl CommandReader<'_> {
             };
         }
         self.program(ProgramKind::ShellScript, k);
+    }
+
+    /// A launcher that is in no list, with its words before `next`: it is taken to start its command as a child and with
+    /// its environment, as most do.
+    fn unlisted_launcher(&mut self, at: usize, next: usize) {
+        self.found.launchers.push(Launcher {
+            name: file_name(self.text(at).unwrap_or_default()).to_string(),
+            words: at..next,
+            options: at + 1,
+            processes: None,
+            part_of: None,
+            reaches_nodes: false,
+            environment: EnvPropagation::Inherited,
+            is_container: false,
+            is_outside: false,
+            limits: Vec::new(),
+            shm_option: None,
+        });
     }
 
     /// A launcher with its name at `at` and its options from `options` on.
@@ -366,6 +387,29 @@ impl CommandReader<'_> {
             }
         }
     }
+}
+
+/// Where a command begins that certainly runs Python, behind a word at `at` that is in no list: `firejail python
+/// train.py`, `doppler run -- torchrun train.py`. A script of its own (`train.py`, `yolo`) may have any of these words
+/// among its arguments, but not an interpreter with a file.
+fn python_behind(words: &[Word], at: usize) -> Option<usize> {
+    let name = |k: usize| words.get(k).map(|word| file_name(text(word)));
+    if name(at).is_some_and(|word| word.contains('.')) {
+        return None;
+    }
+    let is_file = |k: usize| name(k).is_some_and(|word| word.ends_with(".py"));
+    let runs_python = |k: usize| {
+        let has_options = || (k + 1..words.len()).find(|k| !text(&words[*k]).starts_with('-'));
+        let is_module = name(k + 1) == Some("-m");
+        name(k).is_some_and(is_python) && (is_module || has_options().is_some_and(is_file))
+    };
+    let is_launched = |k: usize| {
+        let launcher = launcher_at(words, k);
+        let brings_python = |grammar: &Grammar| grammar.then == Then::Python;
+        launcher.is_some_and(|(grammar, _)| brings_python(grammar))
+            && (k + 1..words.len()).any(is_file)
+    };
+    (at + 1..words.len()).find(|k| runs_python(*k) || is_launched(*k))
 }
 
 /// The largest number of machines in `--nnodes 2`, `1:4` or `1`.
@@ -659,6 +703,50 @@ pub fn reads_standard_input(command: &CommandLine) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_launcher_in_no_list_is_passed_over_where_python_certainly_follows() {
+        for (line, program, launchers) in [
+            (
+                "firejail --quiet python train.py --batch-size 8",
+                "train.py",
+                "firejail",
+            ),
+            ("doppler run -- python3 -u train.py", "train.py", "doppler"),
+            (
+                "op run --env-file .env -- torchrun --nproc-per-node 2 train.py",
+                "train.py",
+                "op/torchrun",
+            ),
+            (
+                "bwrap --dev-bind / / /opt/python3.12 -m pkg.train",
+                "pkg.train",
+                "bwrap",
+            ),
+            (
+                "sudo firejail numactl -l python train.py",
+                "train.py",
+                "sudo/firejail",
+            ),
+            (
+                "gosu me accelerate launch train.py",
+                "train.py",
+                "gosu/accelerate launch",
+            ),
+            // No Python for certain: what follows are the program's own words.
+            ("make python", "make", ""),
+            ("train --interpreter python --batch-size 8", "train", ""),
+            ("./train.py --child python other.py", "./train.py", ""),
+            ("run.bin python train.py", "run.bin", ""),
+            ("notes torchrun", "notes", ""),
+        ] {
+            let command = CommandLine::typed(line);
+            let layout = CommandLayout::new(&command);
+            let names: Vec<&str> = layout.launchers.iter().map(|l| l.name.as_str()).collect();
+            let found = (text(&command.argv[layout.program]), names.join("/"));
+            assert_eq!(found, (program, launchers.to_string()), "{line}");
+        }
+    }
 
     #[test]
     fn a_command_that_reads_standard_input_says_so() {
