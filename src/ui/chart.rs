@@ -14,7 +14,7 @@ pub(super) mod curves;
 mod model;
 pub(super) mod window;
 
-use crate::state::{DeviceState, Run, State};
+use crate::state::{DeviceState, Run, SeriesBucket, State};
 use crate::ui::canvas::Canvas;
 use crate::ui::chart::axis::Scale;
 use crate::ui::chart::curves::{COMPARED, Curve, Overlay, Plot};
@@ -69,6 +69,34 @@ pub(super) fn plot_of(area: Rect) -> Rect {
     }
 }
 
+/// What the cursor stands on.
+pub(super) struct Pointed {
+    pub from: Moment,
+    pub to: Moment,
+    /// Each quantity's name, tone, and what it is drawn from and to there.
+    pub figures: [(&'static str, Tone, Option<SeriesBucket>); 3],
+}
+
+/// What is drawn under the cursor in a plot of so many columns: the figures below the chart are those that it shows.
+pub(super) fn pointed(
+    state: &State,
+    device: &DeviceState,
+    time: &TimeView,
+    columns: u16,
+) -> Option<Pointed> {
+    let window = time.window(state.now, columns);
+    let until = time.seen_until(state.now);
+    let known = window.until(until);
+    let column = window.column(time.cursor()?)?;
+    let from = window.begin_of(column);
+    let curves = curves::drawn(state, device, &known, until);
+    Some(Pointed {
+        from,
+        to: Moment(from.0 + window.column_us()),
+        figures: curves.map(|curve| (curve.name, curve.tone, curve.bucket(column))),
+    })
+}
+
 fn legend_width(area: Rect) -> u16 {
     match area.width >= WIDTH_FOR_LEGEND {
         true => LEGEND_WIDTH,
@@ -88,14 +116,11 @@ pub(super) fn draw(canvas: &mut Canvas, state: &State, device: &DeviceState, cho
     // the future, or past the moment at which the chart was paused.
     let until = time.seen_until(state.now);
     let known = window.until(until);
-    let mut curves = curves::curves(state, device, &known, until);
+    let mut curves = curves::drawn(state, device, &known, until);
     let cursor = time.cursor().and_then(|at| known.column(at));
     if let Some(column) = cursor {
         curves.iter_mut().for_each(|curve| curve.point_at(column));
     }
-    let [_, reserved, allocated] = &mut curves;
-    allocated.over_steps(state, device, &known);
-    allocated.stay_below(reserved);
     let laid_over = choice
         .compared
         .map(|run| Overlay::new(state, device, run, &known));

@@ -8,7 +8,7 @@ mod find;
 use crate::ui::action::Scroll;
 use crate::ui::emulator::{Emulator, Resized};
 use crate::ui::output_rows::{self, OutputSearch, Selection};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 pub use find::SearchDirection;
 
@@ -23,10 +23,23 @@ pub struct ChildScreen {
     returned: bool,
     search: Option<OutputSearch>,
     selection: Option<Selection>,
+    pace: RefCell<LatestPace>,
+    /// Ends of lines so far, and returns to the begin of one.
+    breaks: usize,
+}
+
+/// The pace that was last in view, and the breaks until then. A bar that was cut by a resize has none until it is drawn again.
+#[derive(Debug, Default)]
+struct LatestPace {
+    words: Option<String>,
+    breaks: usize,
 }
 
 /// The newest rows, in which a progress bar stands.
 const ROWS_OF_A_BAR: usize = 3;
+
+/// So many breaks later, the last pace is long ago.
+const BREAKS_OF_A_BAR: usize = 3;
 
 impl std::fmt::Debug for ChildScreen {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
@@ -48,6 +61,8 @@ impl ChildScreen {
             returned: false,
             search: None,
             selection: None,
+            pace: RefCell::default(),
+            breaks: 0,
         }
     }
 
@@ -62,6 +77,7 @@ impl ChildScreen {
         let before = self.scrolled();
         let rows = self.used.get();
         self.emulator.feed(bytes);
+        self.breaks += memchr::memchr2_iter(b'\n', b'\r', bytes).count();
         let has_escapes = memchr::memchr(0x1b, bytes).is_some();
         // Plain text goes on from the cursor: what is below it is as it was. A sequence may have begun in the bytes before.
         let had_escapes = std::mem::replace(&mut self.had_escapes, has_escapes);
@@ -167,10 +183,28 @@ impl ChildScreen {
             return None;
         }
         let (_, width) = self.size();
-        let rows: Vec<String> = self.screen().rows(0, width).collect();
-        let newest = rows.iter().rev().filter(|row| !row.trim().is_empty());
+        // A line that is broken over rows is read as one.
+        let mut lines: Vec<String> = Vec::new();
+        let mut goes_on = false;
+        for (n, row) in (0..).zip(self.screen().rows(0, width)) {
+            match lines.last_mut().filter(|_| goes_on) {
+                Some(line) => line.push_str(&row),
+                None => lines.push(row),
+            }
+            goes_on = self.screen().row_wrapped(n);
+        }
+        let newest = lines.iter().rev().filter(|line| !line.trim().is_empty());
         let newest = newest.take(ROWS_OF_A_BAR);
-        newest.filter_map(|row| output_rows::pace_in(row)).next()
+        let found = newest.filter_map(|line| output_rows::pace_in(line)).next();
+        let mut latest = self.pace.borrow_mut();
+        if let Some(words) = &found {
+            *latest = LatestPace {
+                words: Some(words.clone()),
+                breaks: self.breaks,
+            };
+        }
+        let is_recent = self.breaks <= latest.breaks + BREAKS_OF_A_BAR;
+        found.or_else(|| latest.words.clone().filter(|_| is_recent))
     }
 
     pub fn scrolled(&self) -> usize {
@@ -267,6 +301,39 @@ mod tests {
         assert_eq!(screen.printed_pace().as_deref(), Some("5.5 it/s"));
         screen.feed(b"a\r\nb\r\n");
         assert_eq!(screen.printed_pace(), None, "it is long ago");
+    }
+
+    #[test]
+    fn a_bar_that_was_wider_leaves_no_letter() {
+        let mut screen = ChildScreen::new(6, 40);
+        screen.feed(b"\r|####| step 12/300, loss 1.9, 3.69 it/s");
+        screen.resize(6, 20);
+        // Blanks over what was there before, as far as a bar goes.
+        screen.feed(format!("\r{:<19}", "step 13/300").as_bytes());
+        assert_eq!(text(&screen).trim_end(), "step 13/300");
+    }
+
+    #[test]
+    fn a_bar_keeps_its_pace_where_it_is_broken_or_cut() {
+        let mut screen = ChildScreen::new(6, 40);
+        screen.feed(b"\r|####| step 12/300, loss 1.9, 3.69 it/s");
+        assert_eq!(screen.printed_pace().as_deref(), Some("3.69 it/s"));
+        for columns in [37, 35, 30, 12] {
+            screen.resize(6, columns);
+            let pace = screen.printed_pace();
+            assert_eq!(pace.as_deref(), Some("3.69 it/s"), "{columns}");
+        }
+        screen.feed(b"\rstep 13/300\rstep 14/300");
+        assert_eq!(screen.printed_pace().as_deref(), Some("3.69 it/s"));
+        screen.feed(b"\rstep 15/300\rstep 16/300");
+        assert_eq!(
+            screen.printed_pace(),
+            None,
+            "the program says no more of it"
+        );
+        let mut broken = ChildScreen::new(6, 36);
+        broken.feed(b"|####| step 12/300, loss 1.9, 3.69 it/s\r\n");
+        assert_eq!(broken.printed_pace().as_deref(), Some("3.69 it/s"));
     }
 
     #[test]

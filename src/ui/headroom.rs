@@ -2,7 +2,7 @@
 //! words get fewer before a figure is left out.
 
 use super::canvas::{Canvas, clauses_within, columns};
-use super::chart::plot_of;
+use super::chart::{Pointed, plot_of, pointed};
 use super::layout::layout_of;
 use super::scene::{RoomForBatch, Scene};
 use super::theme::{Theme, Tone};
@@ -12,7 +12,7 @@ use crate::calibration::NON_TORCH_USUAL;
 use crate::diagnosis::{self, Certainty};
 use crate::event::NvmlState;
 use crate::forecast::RoomBasis;
-use crate::state::{DeviceState, ProbeState, Run, RunOutcome, Series, State};
+use crate::state::{DeviceState, ProbeState, Run, RunOutcome, State};
 use crate::units::{Bytes, Moment, clock_face};
 use std::ops::RangeInclusive;
 
@@ -79,13 +79,9 @@ pub(super) fn draw_headroom(canvas: &mut Canvas, view: &View, scene: &Scene) {
     };
     let chart = layout_of(view, scene).chart();
     let columns_of_chart = chart.map_or(1, |area| plot_of(area).width);
-    let window = view.time.window(scene.state.now, columns_of_chart);
-    let pointed = view.time.cursor().and_then(|at| window.column(at));
-    let pieces = match pointed.map(|column| window.begin_of(column)) {
-        Some(at) => {
-            let to = Moment(at.0 + window.column_us());
-            pieces_at(scene.state, device, at, to)
-        }
+    let pointed = pointed(scene.state, device, &view.time, columns_of_chart);
+    let pieces = match pointed {
+        Some(pointed) => pieces_at(scene.state, device, &pointed),
         None => headroom_pieces(theme, scene, device),
     };
     let gap = columns(theme.glyphs.separator);
@@ -199,9 +195,10 @@ fn headroom_pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<He
     pieces
 }
 
-/// The pieces for the cursor's column: each quantity's minimum and maximum in it.
-fn pieces_at(state: &State, device: &DeviceState, from: Moment, to: Moment) -> Vec<HeadroomFigure> {
+/// The pieces for the cursor's column: what each quantity is drawn from and to in it.
+fn pieces_at(state: &State, device: &DeviceState, pointed: &Pointed) -> Vec<HeadroomFigure> {
     let figures = Figures::new(device.capacity);
+    let (from, to) = (pointed.from, pointed.to);
     let time = clock_face(state.since_start(from));
     let mut pieces = vec![HeadroomFigure::new(format!("at {time}"), Tone::Accent)];
     let begun = |run: &&Run| run.started < to && run.ended.is_none_or(|(at, _)| at >= from);
@@ -209,24 +206,17 @@ fn pieces_at(state: &State, device: &DeviceState, from: Moment, to: Moment) -> V
     if let Some(epochs) = run.and_then(|run| run.epochs.between(from, to)) {
         pieces.push(HeadroomFigure::new(epoch_words(&epochs), Tone::Dim));
     }
-    let all = [&device.allocated, &device.reserved, &device.used];
-    let is_seen = |series: &&Series| series.columns(from, to, 1).pop().flatten().is_some();
-    if !all.iter().any(is_seen) {
+    if pointed.figures.iter().all(|(.., held)| held.is_none()) {
         pieces.push(HeadroomFigure::new("nothing was seen then", Tone::Dim));
         return pieces;
     }
-    for (name, series, tone) in [
-        ("allocated", &device.allocated, Tone::Allocated),
-        ("reserved", &device.reserved, Tone::Reserved),
-        ("device", &device.used, Tone::Used),
-    ] {
-        let held = series.columns(from, to, 1).pop().flatten();
+    for (name, tone, held) in pointed.figures.iter().rev() {
         let words = match held.map(|held| [held.min, held.max].map(|bytes| figures.gib(bytes))) {
             None => format!("{name} unknown"),
             Some([least, most]) if least == most => format!("{name} {most}"),
             Some([least, most]) => format!("{name} {least} to {most}"),
         };
-        let tone = if held.is_some() { tone } else { Tone::Dim };
+        let tone = if held.is_some() { *tone } else { Tone::Dim };
         pieces.push(HeadroomFigure::new(words, tone));
     }
     if let Some(run) = run {

@@ -177,14 +177,18 @@ impl Lines {
         lines
     }
 
-    /// Cuts the cursor's line to one row.
+    /// Cuts the cursor's line to one row. Bars leave the last column free, so that what stood there would never be written over.
     fn cut_at_cursor(&mut self, columns: u16) {
         let Some(line) = self.lines.get_mut(self.cursor.line) else {
             return;
         };
+        let all: usize = line.iter().map(|piece| piece.columns).sum();
+        if all <= usize::from(columns) {
+            return;
+        }
         let (mut used, mut kept) = (0, 0);
         for piece in line.iter() {
-            if used + piece.columns > usize::from(columns) {
+            if used + piece.columns >= usize::from(columns) {
                 break;
             }
             used += piece.columns;

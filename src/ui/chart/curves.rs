@@ -31,10 +31,14 @@ pub(super) struct Curve {
 }
 
 impl Curve {
+    /// What is drawn in a column.
+    pub fn bucket(&self, column: u16) -> Option<SeriesBucket> {
+        self.columns.get(usize::from(column)).copied().flatten()
+    }
+
     /// Takes the figure from the cursor's column.
     pub fn point_at(&mut self, column: u16) {
-        let bucket = self.columns.get(usize::from(column)).copied().flatten();
-        self.latest = bucket.map(|bucket| bucket.max);
+        self.latest = self.bucket(column).map(|bucket| bucket.max);
         self.at = self.latest;
     }
 
@@ -78,13 +82,22 @@ impl Curve {
 /// Columns before a run's end in which the device's use is looked for: it falls before the end is known.
 const BEFORE_END: usize = 6;
 
-/// Used on the device, reserved and allocated, over the part `known` of the window, up to `until`.
-pub(super) fn curves(
+/// The curves as they are drawn: what is allocated is a band where steps are too short to be told apart, and no more than what is reserved.
+pub(super) fn drawn(
     state: &State,
     device: &DeviceState,
     known: &Window,
     until: Moment,
 ) -> [Curve; 3] {
+    let mut curves = curves(state, device, known, until);
+    let [_, reserved, allocated] = &mut curves;
+    allocated.over_steps(state, device, known);
+    allocated.stay_below(reserved);
+    curves
+}
+
+/// Used on the device, reserved and allocated, over the part `known` of the window, up to `until`.
+fn curves(state: &State, device: &DeviceState, known: &Window, until: Moment) -> [Curve; 3] {
     let at = until.min(known.to);
     [
         ("device", Tone::Used, &device.used),
@@ -336,6 +349,7 @@ mod tests {
         BackwardReading, EventKind, Exit, Exited, Phase, PhaseStart, Started, StepTrace,
     };
     use crate::state::tests::staged::{StagedSession, gib, step};
+    use crate::ui::chart::{TimeView, pointed};
     use crate::units::{Pid, RunNumber};
 
     #[test]
@@ -439,6 +453,15 @@ mod tests {
         assert_eq!(tops, vec![gib(20.0); 80]);
         assert!(!allocated.is_at_least);
         assert_eq!(device.current_peak(state, state.now), Some(gib(20.0)));
+        // The cursor says what the band shows, not what one look saw.
+        let mut time = TimeView::default();
+        for column in [45, 50, 55] {
+            time.point(column, state.now, 60);
+            let pointed = pointed(state, device, &time, 60).expect("a cursor");
+            let (name, _, held) = pointed.figures[2];
+            let held = held.map(|held| (held.min, held.max));
+            assert_eq!((name, held), ("allocated", Some((gib(4.0), gib(20.0)))));
+        }
     }
 
     #[test]
