@@ -72,6 +72,12 @@ impl BackgroundTask {
         let work = Box::new(work);
         BackgroundTask { id, name, work }
     }
+
+    /// Its result, without a thread.
+    #[cfg(test)]
+    pub(crate) fn done_here(self) -> TaskResult {
+        (self.work)()
+    }
 }
 
 impl fmt::Debug for BackgroundTask {

@@ -70,11 +70,6 @@ pub(crate) trait Policy {
         RehearsedStep::OutOfMemory
     }
 
-    /// Whether it needs the observations of earlier sessions, so that those are read first.
-    fn needs_earlier_sessions(&self) -> bool {
-        false
-    }
-
     fn on_step(&mut self, _state: &State) -> OnStep {
         OnStep::Hint
     }
@@ -169,10 +164,6 @@ impl Policy for Hold {
 
     fn rehearses(&self) -> RehearsedStep {
         self.0.rehearses()
-    }
-
-    fn needs_earlier_sessions(&self) -> bool {
-        self.0.needs_earlier_sessions()
     }
 
     fn on_step(&mut self, state: &State) -> OnStep {

@@ -43,10 +43,9 @@ impl<'a> EndedSession<'a> {
         if !is_probed {
             inputs.torch = torch::version_for(command);
         }
-        let own = state.session.as_ref().map(|session| session.id.as_str());
         Some(EndedSession {
             findings: diagnosis::diagnose(state),
-            earlier: earlier::read(command, own.unwrap_or_default()),
+            earlier: earlier::read(command, &earlier::Before::of(state)),
             state,
             inputs,
         })

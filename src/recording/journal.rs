@@ -8,7 +8,7 @@
 use super::limits::{Allowance, Fidelity, Limits, ReadingStream, fidelity};
 use crate::command;
 use crate::event::{Event, EventKind, Level, Note, SessionStarted, Started};
-use crate::units::{Bytes, Moment, clock_face};
+use crate::units::{Bytes, Moment, Pid, clock_face};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,6 +31,7 @@ pub(super) struct Journal {
     exact: Allowance,
     now: Moment,
     bucket: ReadingBucket,
+    turns: TurningPoints,
     bucket_saved: Moment,
     last_minute: VecDeque<RecordLine>,
     last_minute_cost: u64,
@@ -55,6 +56,7 @@ impl Journal {
             exact: Allowance::full(limits.exact),
             now: Moment::ZERO,
             bucket: ReadingBucket::default(),
+            turns: TurningPoints::default(),
             bucket_saved: Moment::ZERO,
             last_minute: VecDeque::new(),
             last_minute_cost: 0,
@@ -79,7 +81,15 @@ impl Journal {
             Fidelity::Oom => self.take_oom(line, &mut lines),
             Fidelity::Exact if self.exact.spend(line.cost(), self.now) => lines.push(line),
             Fidelity::Exact => self.count_overflow(),
-            Fidelity::Thinned(stream, value) => self.take_reading(stream, value, line, &mut lines),
+            Fidelity::Thinned(stream, value) => {
+                let turn = self.turns.take(&event.what);
+                let reading = BucketReading {
+                    stream,
+                    value,
+                    turn,
+                };
+                self.take_reading(reading, line, &mut lines);
+            }
             Fidelity::Host { is_urgent } => {
                 self.remember(line.clone());
                 lines.extend(self.host.take(line, is_urgent, self.now));
@@ -158,8 +168,7 @@ impl Journal {
 
     fn take_reading(
         &mut self,
-        stream: ReadingStream,
-        value: u64,
+        reading: BucketReading,
         line: RecordLine,
         lines: &mut Vec<RecordLine>,
     ) {
@@ -170,10 +179,7 @@ impl Journal {
             return lines.push(line);
         }
         self.remember(line.clone());
-        if !self
-            .bucket
-            .take(stream, value, &line, self.limits.bucket_held)
-        {
+        if !self.bucket.take(reading, &line, self.limits.bucket_held) {
             self.count_overflow();
         }
     }
@@ -305,7 +311,67 @@ fn without_secrets(what: &EventKind) -> Option<EventKind> {
     Some(masked)
 }
 
-/// A bucket of readings that is still open: the smallest, largest and last of each stream.
+/// A reading for the bucket.
+#[derive(Debug)]
+struct BucketReading {
+    stream: ReadingStream,
+    /// The number whose extremes matter.
+    value: u64,
+    turn: ReadingTurn,
+}
+
+/// What a prediction rests on beside the extremes, so that a recording predicts what the session did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ReadingTurn {
+    No,
+    /// More lies in pieces than ever before.
+    MorePieces,
+    /// The cache was given back for the first time: what was reserved until then is in the reading before.
+    FirstRetry,
+}
+
+/// Processes on devices of which the turning points are looked for.
+const TURNING: usize = 4_096;
+
+/// How far each process's readings have come.
+#[derive(Debug, Default)]
+struct TurningPoints(HashMap<(Pid, u32), ReadingSoFar>);
+
+#[derive(Debug, Default)]
+struct ReadingSoFar {
+    pieces: Option<Bytes>,
+    retries: u64,
+}
+
+impl TurningPoints {
+    fn take(&mut self, what: &EventKind) -> ReadingTurn {
+        let sample = match what {
+            EventKind::Sample(sample) => sample,
+            // What the first step leaves in pieces is looked at from then on.
+            EventKind::Step(step) if step.count <= 1 => {
+                self.0.remove(&(step.pid, step.device));
+                return ReadingTurn::No;
+            }
+            _ => return ReadingTurn::No,
+        };
+        let key = (sample.pid, sample.device);
+        if !self.0.contains_key(&key) && self.0.len() >= TURNING {
+            return ReadingTurn::No;
+        }
+        let so_far = self.0.entry(key).or_default();
+        let is_first = so_far.retries == 0 && sample.alloc_retries > 0;
+        let is_more = sample.inactive_split > so_far.pieces;
+        so_far.pieces = so_far.pieces.max(sample.inactive_split);
+        so_far.retries = so_far.retries.max(sample.alloc_retries);
+        match (is_first, is_more) {
+            (true, _) => ReadingTurn::FirstRetry,
+            (false, true) => ReadingTurn::MorePieces,
+            (false, false) => ReadingTurn::No,
+        }
+    }
+}
+
+/// A bucket of readings that is still open: the smallest, largest and last of each stream, and where it turned.
 #[derive(Debug, Default)]
 struct ReadingBucket {
     streams: HashMap<ReadingStream, Extremes>,
@@ -318,13 +384,18 @@ struct Extremes {
     smallest: (u64, RecordLine),
     largest: (u64, RecordLine),
     last: RecordLine,
+    /// The latest reading with more in pieces than ever before.
+    in_pieces: Option<RecordLine>,
+    /// The reading before the cache was first given back, and the one after.
+    around_retry: Vec<RecordLine>,
 }
 
 impl Extremes {
     /// Its lines without duplicates, in order of time.
     fn lines(&self) -> Vec<&RecordLine> {
         let mut lines = vec![&self.smallest.1];
-        for line in [&self.largest.1, &self.last] {
+        let turns = self.in_pieces.iter().chain(&self.around_retry);
+        for line in [&self.largest.1, &self.last].into_iter().chain(turns) {
             if !lines.iter().any(|kept| kept.is(line)) {
                 lines.push(line);
             }
@@ -350,7 +421,12 @@ impl ReadingBucket {
 
     /// Adds a reading. Returns `false` for a new stream if the bucket already has `most`: thousands
     /// of short-lived processes must not fill our memory.
-    fn take(&mut self, stream: ReadingStream, value: u64, line: &RecordLine, most: Bytes) -> bool {
+    fn take(&mut self, reading: BucketReading, line: &RecordLine, most: Bytes) -> bool {
+        let BucketReading {
+            stream,
+            value,
+            turn,
+        } = reading;
         match self.streams.get_mut(&stream) {
             Some(extremes) => {
                 self.cost -= extremes.cost();
@@ -359,6 +435,14 @@ impl ReadingBucket {
                 }
                 if value > extremes.largest.0 {
                     extremes.largest = (value, line.clone());
+                }
+                match turn {
+                    ReadingTurn::No => {}
+                    ReadingTurn::MorePieces => extremes.in_pieces = Some(line.clone()),
+                    // It may be the one with the most pieces, too.
+                    ReadingTurn::FirstRetry => {
+                        extremes.around_retry = vec![extremes.last.clone(), line.clone()];
+                    }
                 }
                 extremes.last = line.clone();
                 self.cost += extremes.cost();
@@ -372,6 +456,8 @@ impl ReadingBucket {
                         smallest: (value, line.clone()),
                         largest: (value, line.clone()),
                         last: line.clone(),
+                        in_pieces: (turn != ReadingTurn::No).then(|| line.clone()),
+                        around_retry: Vec::new(),
                     },
                 );
             }
@@ -462,7 +548,14 @@ impl RecordLine {
 mod tests {
     use super::*;
     use crate::event::{Event, EventKind, Sample};
-    use crate::units::Pid;
+
+    fn reading(pid: i32, value: u64) -> BucketReading {
+        BucketReading {
+            stream: ReadingStream::Sample(Pid(pid), 0),
+            value,
+            turn: ReadingTurn::No,
+        }
+    }
 
     fn line(at: u64, allocated: u64) -> RecordLine {
         let sample = Sample {
@@ -480,12 +573,7 @@ mod tests {
     fn the_extremes_and_the_last_stay() {
         let mut bucket = ReadingBucket::default();
         for (at, value) in [(1, 5), (2, 9), (3, 1), (4, 6), (5, 7)] {
-            assert!(bucket.take(
-                ReadingStream::Sample(Pid(1), 0),
-                value,
-                &line(at, value),
-                Bytes(1 << 20)
-            ));
+            assert!(bucket.take(reading(1, value), &line(at, value), Bytes(1 << 20)));
         }
         let cost = bucket.cost();
         let lines = bucket.close();
@@ -498,12 +586,7 @@ mod tests {
     #[test]
     fn one_reading_is_kept_once() {
         let mut bucket = ReadingBucket::default();
-        bucket.take(
-            ReadingStream::Sample(Pid(1), 0),
-            5,
-            &line(1, 5),
-            Bytes(1 << 20),
-        );
+        bucket.take(reading(1, 5), &line(1, 5), Bytes(1 << 20));
         assert_eq!(bucket.close().len(), 1);
     }
 
@@ -511,8 +594,8 @@ mod tests {
     fn a_full_bucket_keeps_the_streams_it_has() {
         let mut bucket = ReadingBucket::default();
         let most = Bytes(1);
-        assert!(bucket.take(ReadingStream::Sample(Pid(1), 0), 5, &line(1, 5), most));
-        assert!(!bucket.take(ReadingStream::Sample(Pid(2), 0), 5, &line(2, 5), most));
-        assert!(bucket.take(ReadingStream::Sample(Pid(1), 0), 6, &line(3, 6), most));
+        assert!(bucket.take(reading(1, 5), &line(1, 5), most));
+        assert!(!bucket.take(reading(2, 5), &line(2, 5), most));
+        assert!(bucket.take(reading(1, 6), &line(3, 6), most));
     }
 }

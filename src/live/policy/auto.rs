@@ -130,10 +130,6 @@ impl Policy for Auto {
         FollowUp::Leave(Some(format!("not relaunched: {why}")))
     }
 
-    fn needs_earlier_sessions(&self) -> bool {
-        true
-    }
-
     fn name(&self) -> Option<&'static str> {
         Some("auto")
     }

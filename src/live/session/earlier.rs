@@ -6,13 +6,13 @@
 
 use crate::command::CommandLine;
 use crate::diagnosis;
-use crate::event::EventKind;
+use crate::event::{Event, EventKind, SessionStarted};
 use crate::forecast::{Observation, SeenIn};
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::recording::{self, BaseDirs};
 use crate::state::{Run, RunOutcome, State};
-use crate::units::Bytes;
-use std::path::Path;
+use crate::units::{Bytes, Moment};
+use std::path::{Path, PathBuf};
 
 /// The number of sessions whose first line is read.
 const LOOKED_AT: usize = 64;
@@ -24,10 +24,59 @@ const LARGEST: u64 = 32 << 20;
 /// Of earlier sessions, the earliest first.
 pub(crate) type Observations = Vec<Observation>;
 
-/// The observations of earlier sessions with a program like that of `command`, without `own`; the
-/// earliest first.
-pub(crate) fn read(command: &CommandLine, own: &str) -> Observations {
-    read_all(command, own, |runs, reading| {
+/// Until when something was seen before a session's own run ended: what came later is not earlier, or the same session would be told
+/// with other figures each time somebody reads it again.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Before {
+    /// The session itself.
+    own: String,
+    /// When it began; none: whatever there is counts.
+    began: Option<f64>,
+    /// When its first run that ran out of memory had ended, or its last one.
+    until: Option<f64>,
+}
+
+impl Before {
+    /// Before the run of a session in which memory ran out first.
+    pub(crate) fn of(state: &State) -> Before {
+        let Some(header) = &state.session else {
+            return Before::default();
+        };
+        let has_ended = |run: &&Run| run.ended.is_some();
+        let ran_out = |run: &&Run| run.outcome() == RunOutcome::OutOfMemory || run.oom_count > 0;
+        let ended = state.runs.iter().filter(has_ended);
+        let decisive = (ended.clone().find(ran_out)).or(ended.last());
+        let until = decisive.and_then(|run| run.ended).map(|(at, _)| at);
+        Before {
+            own: header.id.clone(),
+            began: Some(header.wall),
+            until: until.map(|at| wall(header, at)),
+        }
+    }
+
+    /// Whether a session is an earlier one, by its first line.
+    fn is_after(&self, header: &SessionStarted) -> bool {
+        header.id != self.own && self.began.is_none_or(|began| header.wall < began)
+    }
+
+    /// Whether an event of an earlier session had happened by then.
+    fn has_seen(&self, header: &SessionStarted, at: Moment) -> bool {
+        self.until.is_none_or(|until| wall(header, at) <= until)
+    }
+}
+
+/// The wall clock at a moment of a session.
+fn wall(header: &SessionStarted, at: Moment) -> f64 {
+    header.wall + at.since(Moment::ZERO).as_secs_f64()
+}
+
+/// The observations of earlier sessions with a program like that of `command`; the earliest first.
+pub(crate) fn read(command: &CommandLine, before: &Before) -> Observations {
+    read_in(&BaseDirs::of_this_user(), command, before)
+}
+
+fn read_in(places: &BaseDirs, command: &CommandLine, before: &Before) -> Observations {
+    read_all(places, command, before, |runs, reading| {
         let seen = Observation::of_runs(runs, reading, &LaunchEnvironment::default());
         // Its runs have numbers of their own.
         let earlier = seen.into_iter().map(|seen| Observation {
@@ -39,23 +88,25 @@ pub(crate) fn read(command: &CommandLine, own: &str) -> Observations {
 }
 
 fn read_all<T>(
+    places: &BaseDirs,
     command: &CommandLine,
-    own: &str,
+    before: &Before,
     of_runs: impl Fn(&[Run], &WorkloadKey) -> Vec<T>,
 ) -> Vec<T> {
-    let places = &BaseDirs::of_this_user();
     let reading = WorkloadKey::new(command, &LaunchEnvironment::default());
+    let header = |directory: PathBuf| Some((header_of(&directory)?, directory));
     let mut sessions: Vec<_> = recording::list(places)
         .into_iter()
-        .filter(|stored| stored.id != own)
+        .filter_map(|stored| header(stored.directory))
+        .filter(|(header, _)| before.is_after(header))
         .take(LOOKED_AT)
-        .filter(|stored| is_like(&stored.directory, command, &reading))
+        .filter(|(header, _)| is_like(header, command, &reading))
         .take(READ)
         .collect();
-    sessions.reverse();
+    sessions.sort_by(|(a, _), (b, _)| a.wall.total_cmp(&b.wall));
     sessions
         .iter()
-        .flat_map(|stored| of_runs(&runs_of(&stored.directory), &reading))
+        .flat_map(|(header, directory)| of_runs(&runs_of(directory, header, before), &reading))
         .collect()
 }
 
@@ -95,43 +146,33 @@ pub(crate) fn ooms(command: &CommandLine) -> Vec<EarlierOom> {
         let like = runs.iter().filter(is_like);
         like.filter_map(EarlierOom::of_run).collect()
     };
-    read_all(command, "", of_run)
+    let places = &BaseDirs::of_this_user();
+    read_all(places, command, &Before::default(), of_run)
 }
 
-/// Whether a recording is of the same program, by its first line.
-fn is_like(directory: &Path, command: &CommandLine, reading: &WorkloadKey) -> bool {
+/// The first line of a recording that is not too large to read.
+fn header_of(directory: &Path) -> Option<SessionStarted> {
     let recording = directory.join(recording::RECORDING);
-    let small = std::fs::metadata(&recording).is_ok_and(|about| about.len() <= LARGEST);
-    if !small {
-        return false;
-    }
-    let Ok(file) = recording::open_stored(&recording) else {
-        return false;
-    };
-    let mut line = String::new();
-    use std::io::{BufRead, Read};
-    let read = std::io::BufReader::new(file.take(1 << 20)).read_line(&mut line);
-    let Ok(event) = serde_json::from_str::<crate::event::Event>(&line) else {
-        return false;
-    };
-    match event.what {
-        EventKind::SessionStarted(header) if read.is_ok() => {
-            header.command.cwd == command.cwd
-                && WorkloadKey::new(&header.command, &LaunchEnvironment::default()).likeness
-                    == reading.likeness
-        }
-        _ => false,
-    }
+    let about = std::fs::metadata(&recording).ok()?;
+    (about.len() <= LARGEST).then(|| recording::header(&recording))?
 }
 
-/// A recorded session's runs, without those that are still running, or failed for another reason before their
-/// second step.
-fn runs_of(path: &Path) -> Vec<Run> {
+/// Whether a recording is of the same program.
+fn is_like(header: &SessionStarted, command: &CommandLine, reading: &WorkloadKey) -> bool {
+    header.command.cwd == command.cwd
+        && WorkloadKey::new(&header.command, &LaunchEnvironment::default()).likeness
+            == reading.likeness
+}
+
+/// A recorded session's runs as they were by then, without those that had failed for another reason, or had come no further than
+/// their first step.
+fn runs_of(path: &Path, header: &SessionStarted, before: &Before) -> Vec<Run> {
     let Ok(events) = recording::read(path) else {
         return Vec::new();
     };
     let mut state = State::default();
-    for event in events.flatten() {
+    let by_then = |event: &Event| before.has_seen(header, event.at);
+    for event in events.flatten().take_while(by_then) {
         state.apply(&event);
     }
     state.runs.retain(|run| match run.outcome() {
@@ -142,4 +183,91 @@ fn runs_of(path: &Path) -> Vec<Run> {
         | RunOutcome::Failed(_) => run.steps() > 1,
     });
     state.runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Exit, SCHEMA};
+    use crate::recording::{BaseDir, Recorder, RecorderOptions};
+    use crate::state::tests::staged::{command, exited, gib, hello, started, step};
+
+    const LIKE: &str = "python train.py --batch-size 64";
+
+    fn header(id: &str, wall: f64) -> SessionStarted {
+        SessionStarted {
+            id: id.into(),
+            wall,
+            monotonic: 0,
+            schema: SCHEMA,
+            version: "0".into(),
+            command: command(LIKE),
+            probe: true,
+            nvml: true,
+            job: None,
+            host: None,
+            again_of: None,
+        }
+    }
+
+    /// A session whose one run ended so many seconds after it began, three steps after a fifth of them each, the third of which was
+    /// the largest.
+    fn events(header: SessionStarted, seconds: f64) -> Vec<Event> {
+        let event = |at, what| Event {
+            at: Moment::from_secs_f64(at),
+            what,
+        };
+        let step =
+            |share: f64, count, peak| event(seconds * share, step(100, count, gib(2.0), gib(peak)));
+        vec![
+            event(0.0, EventKind::SessionStarted(header)),
+            event(0.0, started(1, 100, LIKE)),
+            event(1.0, hello(1, 100, None)),
+            step(0.2, 1, 8.0),
+            step(0.4, 2, 8.0),
+            step(0.6, 3, 12.0),
+            event(seconds, exited(1, Exit::Code(0))),
+        ]
+    }
+
+    /// A session is told with the same figures whenever it is told: others that began after it, or itself, say nothing of it, and
+    /// of one that ran beside it only what had happened when it ended.
+    #[test]
+    fn only_what_was_seen_before_counts() {
+        let home = tempfile::tempdir().expect("a directory");
+        let places = BaseDirs {
+            state: vec![BaseDir::Own(home.path().to_path_buf())],
+            runtime: Vec::new(),
+            elsewhere: Vec::new(),
+        };
+        let own = header("own", 1_000.0);
+        let mut state = State::default();
+        for event in events(own.clone(), 30.0) {
+            state.apply(&event);
+        }
+        let before = Before::of(&state);
+        let peaks = || -> Vec<_> {
+            let seen = read_in(&places, &command(LIKE), &before);
+            seen.iter().map(|seen| seen.passes).collect()
+        };
+        let record = |header: SessionStarted, seconds: f64| {
+            let directory = home.path().join("oomph/sessions").join(&header.id);
+            std::fs::create_dir_all(&directory).expect("a directory");
+            let path = directory.join(recording::RECORDING);
+            let mut recorder =
+                Recorder::create(&path, RecorderOptions::default()).expect("a recorder");
+            for event in events(header, seconds) {
+                recorder.write(&event);
+            }
+            assert!(recorder.finish(std::time::Duration::from_secs(20)));
+        };
+        record(own, 30.0);
+        record(header("later", 1_001.0), 10.0);
+        assert_eq!(peaks(), []);
+        use crate::forecast::ForwardBackwardPeak::Seen;
+        record(header("beside", 990.0), 100.0);
+        assert_eq!(peaks(), [Seen(gib(8.0))], "it had come to 1030");
+        record(header("earlier", 900.0), 90.0);
+        assert_eq!(peaks(), [Seen(gib(12.0)), Seen(gib(8.0))]);
+    }
 }

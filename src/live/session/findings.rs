@@ -158,8 +158,9 @@ impl Session {
         if self.earlier.is_some() || self.is_reading_earlier() {
             return;
         }
-        let (command, own) = (self.command().without_secrets(), self.id().to_string());
-        let work = move || TaskResult::Earlier(earlier::read(&command, &own));
+        let command = self.command().without_secrets();
+        let before = earlier::Before::of(&self.state);
+        let work = move || TaskResult::Earlier(earlier::read(&command, &before));
         self.pending.earlier = Some(self.begin("earlier", work));
     }
 

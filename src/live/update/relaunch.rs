@@ -145,10 +145,10 @@ impl SessionController {
         self.session.push(SessionEffect::Draw(Due::Now));
     }
 
-    /// Whether the policy needs to know more than what is known by now.
+    /// Whether more is to be known before anything is told: what a remedy needs is to be told once, as whoever reads the recording
+    /// is told it.
     fn waits_for_more(&self) -> bool {
-        let earlier = self.policy.needs_earlier_sessions() && self.session.is_reading_earlier();
-        earlier || self.session.is_finding_remedies()
+        self.session.is_reading_earlier() || self.session.is_finding_remedies()
     }
 
     fn disk_due(&self) -> Option<Moment> {

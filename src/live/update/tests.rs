@@ -1,5 +1,7 @@
 //! Sessions as sequences of messages, with the time passed in.
 
+mod recorded_again;
+
 use super::*;
 use crate::command::CommandLine;
 use crate::event::{Job, ProbeGone, SCHEMA, SessionStarted};
@@ -186,6 +188,10 @@ fn looked_up() -> TaskResult {
     TaskResult::LookedUp(Box::default())
 }
 
+fn nothing_earlier() -> TaskResult {
+    TaskResult::Earlier(Vec::new())
+}
+
 #[test]
 fn a_run_that_ends_well_ends_the_session_as_it_did() {
     let mut told = DrivenSession::running(OnOom::Ask);
@@ -269,7 +275,7 @@ fn a_dialog_leads_to_another_run_once_the_memory_is_free() {
     let looking = begun(&effects, "look-up");
     assert_eq!(looking.len(), 1);
     told.exit(1);
-    told.wait(0);
+    let earlier = begun(&told.wait(0), "earlier");
     assert_eq!(
         told.phase(),
         PhaseName::Deciding,
@@ -283,6 +289,13 @@ fn a_dialog_leads_to_another_run_once_the_memory_is_free() {
     told.wait(5);
     assert_eq!(told.phase(), PhaseName::Deciding);
     told.tell(Message::Done((again[0], Some(looked_up()))));
+    told.wait(0);
+    assert_eq!(
+        told.phase(),
+        PhaseName::Deciding,
+        "earlier sessions are being read"
+    );
+    told.tell(Message::Done((earlier[0], Some(nothing_earlier()))));
     told.wait(0);
     assert_eq!(told.phase(), PhaseName::Asking);
     assert_eq!(told.controller.session.waiting(), None);
@@ -408,7 +421,8 @@ fn a_lost_screen_leaves_the_run_alone() {
     // Nobody sees the dialog, but somebody can attach.
     let looking = begun(&told.run_out(), "look-up");
     told.exit(1);
-    told.wait(0);
+    let earlier = begun(&told.wait(0), "earlier");
+    told.tell(Message::Done((earlier[0], Some(nothing_earlier()))));
     let again = told.tell(Message::Done((looking[0], Some(looked_up()))));
     told.tell(Message::Done((begun(&again, "look-up")[0], None)));
     let effects = told.wait(0);
