@@ -15,6 +15,7 @@ mod checkpointing;
 mod chunked_loss;
 mod compiled;
 mod device;
+mod early_release;
 mod edited;
 mod empty_cache;
 mod expandable_segments;
@@ -157,6 +158,8 @@ remedies! {
     CompileDynamic: dynamic,
     /// `max_split_size_mb`, for versions of PyTorch without expandable segments.
     MaxSplitSize: max_split_size,
+    /// `garbage_collection_threshold`, where no segment can grow.
+    EarlyRelease: early_release,
     /// PyTorch's cache emptied between training and evaluation.
     EmptyCache: empty_cache,
     /// Another GPU of this machine.

@@ -173,10 +173,27 @@ impl Model {
         self.rehearsed.as_ref()?.computes_again(target)
     }
 
-    /// What a target needs with these settings of the allocator, by its rehearsal.
-    pub fn needs_under(&self, target: &Target, alloc_conf: &str) -> Option<Estimate> {
+    /// What a target needs with these settings of the allocator and this limit, by its rehearsal.
+    pub fn needs_under(
+        &self,
+        target: &Target,
+        alloc_conf: &str,
+        cap: Option<Bytes>,
+    ) -> Option<Estimate> {
         let step = self.rehearsed()?.clone();
-        step.under(alloc_conf).needs(target)
+        step.under(alloc_conf).capped(cap).needs(target)
+    }
+
+    /// Whether it runs so in this room, by the replay alone.
+    pub fn runs_under(
+        &self,
+        target: &Target,
+        alloc_conf: &str,
+        cap: Option<Bytes>,
+        room: Bytes,
+    ) -> Option<bool> {
+        let step = self.rehearsed()?.clone();
+        step.under(alloc_conf).capped(cap).runs_in(target, room)
     }
 
     /// What a target's step moves to RAM, where that was rehearsed.

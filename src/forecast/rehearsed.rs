@@ -95,6 +95,8 @@ pub struct Rehearsed {
     counted: u64,
     /// How the allocator was set.
     settings: AllocatorSettings,
+    /// The most that the process may reserve, where it has a limit of its own: garbage collection goes by it.
+    cap: Option<Bytes>,
     variants: Vec<Variant>,
     /// What cuBLAS takes, and what it had taken before the step.
     workspaces: Workspaces,
@@ -119,6 +121,7 @@ impl Rehearsed {
             said_hash: hash_of(said),
             counted,
             settings: AllocatorSettings::default(),
+            cap: None,
             variants,
             workspaces: match said.multiplies {
                 Some(false) => Workspaces::NONE,
@@ -145,6 +148,11 @@ impl Rehearsed {
     pub fn under(self, alloc_conf: &str) -> Rehearsed {
         let settings = AllocatorSettings::parse(alloc_conf);
         Rehearsed { settings, ..self }
+    }
+
+    /// The rehearsed step in a process that may reserve so much and no more.
+    pub fn capped(self, cap: Option<Bytes>) -> Rehearsed {
+        Rehearsed { cap, ..self }
     }
 
     pub(super) fn with_settings(self, settings: &AllocatorSettings) -> Rehearsed {
@@ -518,7 +526,7 @@ impl Rehearsed {
             evaluated: self.evaluated,
             reading,
             keeps_gradients: self.keeps_gradients(target),
-            settings: format!("{:?}", self.settings(target)),
+            settings: format!("{:?} {:?}", self.settings(target), self.cap),
         }
     }
 
@@ -553,7 +561,7 @@ impl Rehearsed {
                 let training = self.training(step, target, reading);
                 let played = self.became_of(&training, step);
                 note(&key, |answers| &mut answers.played, played);
-                smallest(&training, &self.settings(target))
+                smallest(&training, &self.settings(target), self.cap)
             },
         )
     }
@@ -577,8 +585,9 @@ impl Rehearsed {
             || {
                 let training = self.training(step, target, Reading::Likely);
                 let settings = self.settings(target);
+                let cap = self.cap.map(|cap| cap.0);
                 let within =
-                    |device| replay(&training.trace, &settings, ReplayRoom { device, cap: None });
+                    |device| replay(&training.trace, &settings, ReplayRoom { device, cap });
                 let played = within(Some(room.0));
                 if played.ran_out.is_some() {
                     return None;
@@ -607,7 +616,7 @@ impl Rehearsed {
             || {
                 let kept = self.keeps_gradients(target);
                 let trace = ComposedTraining::events(self.composition(step, target, reading), kept);
-                runs_in(&trace, &self.settings(target), room.0)
+                runs_in(&trace, &self.settings(target), room.0, self.cap)
             },
         ))
     }
@@ -672,22 +681,26 @@ fn may_have_evaluated(said: &Rehearsal) -> bool {
     is_first(said) && said.before - said.arguments - weights >= Workspaces::UNSEEN.size
 }
 
-/// Whether a trace runs where the allocator may reserve so many bytes.
-fn runs_in(trace: &Trace, settings: &AllocatorSettings, bytes: u64) -> bool {
+/// Whether a trace runs where the GPU has so many bytes for the process.
+fn runs_in(trace: &Trace, settings: &AllocatorSettings, bytes: u64, cap: Option<Bytes>) -> bool {
     let room = ReplayRoom {
         device: Some(bytes),
-        cap: None,
+        cap: cap.map(|cap| cap.0),
     };
     replay(trace, settings, room).ran_out.is_none()
 }
 
 /// The smallest room that a training runs in.
-fn smallest(training: &ComposedTraining, settings: &AllocatorSettings) -> Bytes {
+fn smallest(
+    training: &ComposedTraining,
+    settings: &AllocatorSettings,
+    cap: Option<Bytes>,
+) -> Bytes {
     let free = &training.free;
     let (mut low, mut high) = (free.allocated_peak, free.reserved_peak);
     while (high - low) as f64 > high as f64 * EXACTLY {
         let middle = low + (high - low) / 2;
-        match runs_in(&training.trace, settings, middle) {
+        match runs_in(&training.trace, settings, middle, cap) {
             true => high = middle,
             false => low = middle,
         }

@@ -88,18 +88,23 @@ fn assignments(
     assignments
 }
 
-/// The variables to set for `key:value` beside what is already set, and the old value.
+/// The variables to set for settings beside what is already set.
+///
+/// # Errors
+/// All of them are set so already, or they do not go with the others.
 pub fn merge(
-    key: &str,
-    value: &str,
+    settings: &[(&str, &str)],
     inherited: Inherited<'_>,
     torch: Option<TorchVersion>,
 ) -> Result<Vec<Assignment>, String> {
     let (_, conf) = in_force(inherited, torch)?;
-    if conf.value(key) == Some(value) {
-        return Err(format!("{key}:{value} is already set"));
+    let shown = settings.iter().map(|(key, value)| format!("{key}:{value}"));
+    let shown = shown.collect::<Vec<_>>().join(",");
+    let is_set = |(key, value): &(&str, &str)| conf.value(key) == Some(*value);
+    if settings.iter().all(is_set) {
+        return Err(format!("{shown} is already set"));
     }
-    merge_user(&format!("{key}:{value}"), inherited, torch)
+    merge_user(&shown, inherited, torch)
 }
 
 /// The variables to set for a user's settings (`--alloc-conf KEY:VALUE[,…]`) beside those that the

@@ -54,16 +54,32 @@ fn expandable(
             "the allocator is {backend}, which has no expandable segments"
         ));
     }
-    draft(command, recognized, inputs, "expandable_segments", "True")
+    draft(
+        command,
+        recognized,
+        inputs,
+        &[("expandable_segments", "True")],
+    )
 }
 
-/// The edits that add an allocator setting to those in force.
+/// Why PyTorch's own allocator has no segments that grow and none can be added; `None` where they are in force or can be.
+pub(super) fn why_not_expandable(offering: &Offering<'_>) -> Option<String> {
+    let inputs = offering.inputs;
+    let is_another = are_in_force(inputs)
+        || outside_the_allocator(inputs).is_some()
+        || backend(inputs).is_some();
+    match is_another {
+        true => None,
+        false => expandable(offering.command, offering.recognized, inputs).err(),
+    }
+}
+
+/// The edits that add allocator settings to those in force.
 pub(super) fn draft(
     command: &CommandLine,
     recognized: &Recognized<'_>,
     inputs: &RemedyInputs<'_>,
-    key: &str,
-    value: &str,
+    settings: &[(&str, &str)],
 ) -> Result<Draft, String> {
     let kind = recognized.layout.kind;
     if matches!(kind, ProgramKind::Remote | ProgramKind::Missing) {
@@ -72,13 +88,23 @@ pub(super) fn draft(
     let inherited = inputs.launch.inherited;
     let layout = &recognized.layout;
     let set = in_training(command, layout, inherited);
-    let merged = alloc_conf::merge(key, value, set, inputs.torch())?;
+    let merged = alloc_conf::merge(settings, set, inputs.torch())?;
     let mut draft = Draft::default();
     for (name, new) in merged {
         place(&mut draft, command, layout, inherited, name, &new)?;
     }
-    draft.shown = vec![format!("{key}:{value}")];
+    let shown = settings.iter().map(|(key, value)| format!("{key}:{value}"));
+    draft.shown = vec![shown.collect::<Vec<_>>().join(",")];
     Ok(draft)
+}
+
+/// These settings behind those that the process told of, as the replay takes them; `None` without a probe.
+pub(super) fn beside_own(offering: &Offering<'_>, settings: &str) -> Option<String> {
+    let own = offering.inputs.hello()?.alloc_conf.as_deref();
+    Some(match own.filter(|own| !own.is_empty()) {
+        Some(own) => format!("{own},{settings}"),
+        None => settings.into(),
+    })
 }
 
 /// The command with a user's own allocator settings (`KEY:VALUE[,…]`) beside those that it has or

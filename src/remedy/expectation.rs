@@ -286,15 +286,17 @@ impl<'a> RemedyPredictor<'a> {
         self.model.is_rehearsed(&target)
     }
 
-    /// The step with these settings of the allocator, where its replay says that it likely fits with them and does not as it
-    /// is.
-    pub fn under(&self, alloc_conf: &str) -> Option<Expectation> {
+    /// The step with these settings of the allocator and this limit of the process, where its replay says that it likely fits
+    /// with them and does not as it is.
+    pub fn under(&self, alloc_conf: &str, cap: Option<Bytes>) -> Option<Expectation> {
         let (target, room) = (self.target(&[]), self.room?);
         let Forecast::Within(now) = self.model.needs(&target) else {
             return None;
         };
-        let then = self.model.needs_under(&target, alloc_conf)?;
-        (then.likely <= room && now.likely > room).then(|| match then.high <= room {
+        // Less room may be more where blocks are given back early: what needs less is not all that is asked.
+        let runs = self.model.runs_under(&target, alloc_conf, cap, room)?;
+        let then = self.model.needs_under(&target, alloc_conf, cap)?;
+        (runs && then.likely <= room && now.likely > room).then(|| match then.high <= room {
             true => fits_within(then, room, self.model.basis(&target)),
             false => tight(then, room),
         })

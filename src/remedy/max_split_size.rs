@@ -1,6 +1,6 @@
 //! `max_split_size_mb`, for versions of torch before expandable segments.
 
-use super::expandable_segments::{EXPANDABLE_SINCE, breaks, draft};
+use super::expandable_segments::{EXPANDABLE_SINCE, beside_own, breaks, draft};
 use super::plan::Expectation;
 use super::proposal::{Offering, Proposal};
 use super::verify::RejectedThing;
@@ -26,25 +26,23 @@ pub(super) const REMEDY: RemedySpec = RemedySpec {
 /// The value most used in PyTorch's notes and in posts; every version accepts 21 and more.
 const MAX_SPLIT_MB: &str = "128";
 
-/// What it does where segments can be expandable but may not be: only what its replay says.
-fn replayed(offering: &Offering<'_>) -> Option<Expectation> {
+/// What it does where segments can be expandable but may not be, if its replay says that it helps.
+pub(super) fn helps(offering: &Offering<'_>) -> Option<Expectation> {
     breaks(
         offering.command,
         &offering.recognized.layout,
         offering.inputs,
     )?;
-    let conf = offering.inputs.hello()?.alloc_conf.clone();
-    let conf = conf.filter(|conf| !conf.is_empty());
-    let conf = conf.map_or(String::new(), |conf| format!("{conf},"));
-    let with_limit = format!("{conf}max_split_size_mb:{MAX_SPLIT_MB}");
-    offering.predictor.under(&with_limit)
+    let with_limit = beside_own(offering, &format!("max_split_size_mb:{MAX_SPLIT_MB}"))?;
+    let cap = offering.inputs.forecast.oom.and_then(|oom| oom.limit());
+    offering.predictor.under(&with_limit, cap)
 }
 
 fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let inputs = offering.inputs;
     let torch = inputs.torch()?;
     let expectation = match (torch.major, torch.minor) >= EXPANDABLE_SINCE {
-        true => replayed(offering)?,
+        true => helps(offering)?,
         false => offering.predictor.of_failed_allocation(&[]),
     };
     let (command, recognized) = (offering.command, offering.recognized);
@@ -52,8 +50,7 @@ fn propose(offering: &Offering<'_>) -> Option<Proposal> {
         command,
         recognized,
         inputs,
-        "max_split_size_mb",
-        MAX_SPLIT_MB,
+        &[("max_split_size_mb", MAX_SPLIT_MB)],
     )
     .ok()?;
     let cost = "slower allocation of large blocks";

@@ -3,6 +3,7 @@
 
 mod bounds;
 mod combined;
+mod early_release;
 mod edited;
 mod host_limit;
 mod loading;
@@ -326,8 +327,8 @@ fn what_a_remedy_saves_is_in_the_forecast() {
 #[test]
 fn remedies_are_offered_in_the_order_of_their_list_but_for_what_the_cause_prefers() {
     use RemedyId::{
-        Batch, DataloaderWorkers, Device, EmptyCache, ExpandableSegments, HostLimit, MaxSplitSize,
-        PersistentWorkers, PinMemory, PrefetchFactor, Wait,
+        Batch, DataloaderWorkers, Device, EarlyRelease, EmptyCache, ExpandableSegments, HostLimit,
+        MaxSplitSize, PersistentWorkers, PinMemory, PrefetchFactor, Wait,
     };
     for (cause, preferred, next) in [
         (Cause::Capacity, &[][..], Batch),
@@ -345,7 +346,7 @@ fn remedies_are_offered_in_the_order_of_their_list_but_for_what_the_cause_prefer
         (Cause::ForeignProcess, &[Device], Wait),
         (
             Cause::Fragmentation,
-            &[ExpandableSegments, MaxSplitSize, EmptyCache],
+            &[ExpandableSegments, MaxSplitSize, EarlyRelease, EmptyCache],
             Batch,
         ),
     ] {
@@ -374,6 +375,7 @@ fn the_published_names_of_remedies_stay() {
         "device",
         "resume",
         "max-split-size",
+        "early-release",
         "dataloader-workers",
         "prefetch-factor",
         "pin-memory",

@@ -39,6 +39,9 @@ class Case:
     # Where what it saves of the bare run's peak is compared: so much is left of what that took beside parameters, gradients and
     # state.
     saves: float = 0.0
+    # Where it is a matter of pieces: the allocator's settings, beside which no segment grows. The card's size is looked for, and
+    # that it runs there is what is measured.
+    settings: str = ""
 
 
 def saved(expected):
@@ -50,15 +53,19 @@ CASES = {
     "outputs": Case("outputs-to-ram", 0.0, lambda expected: expected["needs"]),
     "load": Case("load-to-cpu", 0.0, lambda expected: expected["at_least"], "loaded"),
     "offload": Case("offload", 0.0, saved, is_first=False, saves=0.6),
+    "pieces": Case("early-release", 0.0, lambda expected: expected["needs"], is_first=False, settings="max_split_size_mb:1024"),
     "chunked": Case("chunked-loss", 1e-4, saved, is_first=False, saves=1.0),
 }
 MODELS = (0, 1, 2)
 MOST_OFF = 0.05
 SECONDS_A_RUN = 120
+SETTINGS = "PYTORCH_CUDA_ALLOC_CONF"
+# Sizes between what is allocated and what is reserved that are tried for a card on which pieces are what is too much.
+SIZES = 12
 
 
-def run(words, patches=None):
-    env = dict(os.environ, CUBLAS_WORKSPACE_CONFIG=":4096:8", TOKENIZERS_PARALLELISM="false")
+def run(words, patches=None, more=None):
+    env = dict(os.environ, CUBLAS_WORKSPACE_CONFIG=":4096:8", TOKENIZERS_PARALLELISM="false", **(more or {}))
     env.pop("OOMPH_PATCHES", None)
     if patches:
         env["OOMPH_PATCHES"] = ",".join(patches)
@@ -82,8 +89,41 @@ def differ(one, other):
     return max(abs(a - b) / max(abs(a), 1e-12) for a, b in pairs)
 
 
+def measure_pieces(oomph, case, model, directory, results):
+    """The same command on smaller and smaller cards, until the remedy is offered for one; it must run there."""
+    asked, settings = CASES[case], {SETTINGS: CASES[case].settings}
+    words = [sys.executable, str(PROGRAM), case, str(model)]
+    bare = said(run([*words, "--bare"], more=settings))
+    line = {"case": case, "model": model, "cause": None, "first": None, "right": False}
+    for step in range(1, SIZES):
+        left = bare["reserved"] - (bare["reserved"] - bare["peak"]) * step // SIZES
+        recording = directory / f"out{step}.jsonl"
+        out = run([oomph, "--headless", "--record", str(recording), *words, "--left", str(left)], more=settings)
+        if out.returncode == 0:
+            continue
+        results.keep(recording, f"{case} {model} out {step}")
+        answer = json.loads(run([oomph, "explain", "--json", str(recording)]).stdout)
+        offered = [remedy for remedy in answer["remedies"] if remedy["available"] and remedy["id"] == asked.remedy]
+        if not offered:
+            continue
+        changed = run([oomph, "--headless", *words, "--left", str(left)], more={SETTINGS: offered[0]["env"][SETTINGS]})
+        cause = answer["findings"][0]["cause"] if answer["findings"] else None
+        line |= {"cause": cause, "first": asked.remedy, "effect": offered[0]["effect"]}
+        if changed.returncode != 0:
+            return dict(line, why=f"it ran out again in {left}")
+        again = said(changed)
+        predicted = asked.predicted(offered[0]["expected"]) - again["ballast"]
+        losses, measured = differ(bare["losses"], again["losses"]), again["reserved"] - again["ballast"]
+        is_right = losses <= asked.differ and measured <= left
+        off = round(predicted / measured - 1, 4)
+        return dict(line, right=is_right, predicted=predicted, measured=measured, off=off, losses=losses, bare=bare["peak"])
+    return dict(line, why=f"{asked.remedy} was offered on no card of {SIZES - 1} sizes")
+
+
 def measure(oomph, case, model, directory, results):
     asked = CASES[case]
+    if asked.settings:
+        return measure_pieces(oomph, case, model, directory, results)
     words = [sys.executable, str(PROGRAM), case, str(model)]
     bare = said(run([*words, "--bare"]))
     if asked.saves:

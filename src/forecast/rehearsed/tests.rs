@@ -281,8 +281,8 @@ fn a_need_is_what_it_runs_in_though_it_reserves_more_where_there_is_more() {
     let needs = step.needs(&fixed).unwrap();
     let training = step.training(step.variant(&fixed).unwrap(), &fixed, Reading::Likely);
     let (trace, settings) = (&training.trace, step.settings(&fixed));
-    assert!(runs_in(trace, &settings, needs.likely.0));
-    assert!(!runs_in(trace, &settings, needs.likely.scale(0.99).0));
+    assert!(runs_in(trace, &settings, needs.likely.0, None));
+    assert!(!runs_in(trace, &settings, needs.likely.scale(0.99).0, None));
     assert_eq!(needs.low, needs.likely - step.workspaces.to_come(false));
     let reserved = training.free.reserved_peak;
     assert!(needs.likely.0 < reserved, "{needs:?} {reserved}");
@@ -302,7 +302,7 @@ fn the_largest_batch_that_is_said_to_fit_is_near_the_largest_that_does() {
                     let target = Target { batch, ..like };
                     let variant = step.variant(&target).unwrap();
                     let training = step.training(variant, &target, Reading::Likely);
-                    runs_in(&training.trace, &step.settings(&target), room.0)
+                    runs_in(&training.trace, &step.settings(&target), room.0, None)
                 };
                 let fits = |batch| {
                     let target = Target { batch, ..like };

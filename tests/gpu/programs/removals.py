@@ -1,5 +1,5 @@
 """Trainings that run out of memory by what one remedy takes away: an optimizer's temporaries, an evaluation's outputs, a
-checkpoint on the GPU, what a forward saves, the loss of large logits.
+checkpoint on the GPU, what a forward saves, the loss of large logits, pieces of the cache.
 
     removals.py CASE MODEL [--bare] [--left BYTES]
                                        CASE of CASES, MODEL 0, 1 or 2; --bare: on the whole card, where it does not run out;
@@ -262,11 +262,27 @@ def chunked(which):
     return {"losses": losses, "ballast": ballast.bytes(), "fixed": 4 * bytes_of(model)}
 
 
+def pieces(which):
+    """What lies in the cache before the first step is cut up by the optimizer's state, and a step needs it whole."""
+    model = MODELS[which]().to(DEVICE)
+    ballast = Ballast()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False)
+    losses = []
+    for _ in range(6):
+        for parts in (12, 10):
+            torch.empty(bytes_of(model) // parts, dtype=torch.uint8, device=DEVICE)
+        kept = [torch.empty(bytes_of(model) // parts, dtype=torch.uint8, device=DEVICE) for parts in (10, 6)]
+        losses += steps(model, optimizer, count=1)
+        del kept
+    reserved = 0 if SMALL else torch.cuda.max_memory_reserved()
+    return {"losses": losses, "ballast": ballast.bytes(), "reserved": reserved}
+
+
 def peak():
     return 0 if SMALL else torch.cuda.max_memory_allocated()
 
 
-CASES = {function.__name__: function for function in (foreach, outputs, load, offload, chunked)}
+CASES = {function.__name__: function for function in (foreach, outputs, load, offload, chunked, pieces)}
 
 
 def main(case, which):

@@ -135,7 +135,9 @@ impl AutoOptions {
     fn position(&self, remedies: &[RemedyId]) -> usize {
         let position = |id: &RemedyId| {
             let measure = match id {
-                RemedyId::ExpandableSegments | RemedyId::MaxSplitSize => Some(RemedyKind::Segments),
+                RemedyId::ExpandableSegments | RemedyId::MaxSplitSize | RemedyId::EarlyRelease => {
+                    Some(RemedyKind::Segments)
+                }
                 RemedyId::Batch
                 | RemedyId::FirstCandidate
                 | RemedyId::SecondCandidate
