@@ -18,6 +18,7 @@ mod file_settings;
 mod host_view;
 pub(crate) mod knob;
 mod launch;
+mod launcher_grammar;
 pub(crate) mod layout;
 mod learned;
 mod learning_rate_rule;

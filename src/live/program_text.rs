@@ -7,8 +7,8 @@ use crate::live::torch;
 use crate::project_files;
 use crate::recognize::text::{
     BatchRules, ImportedModule, NamedSettingsFile, PathPart, ProgramSource, ProgramText,
-    SettingsNames, SourceRole, default_files, default_words, hydra_config, hydra_files, imports,
-    made_files, written_files,
+    SettingsNames, SourceRole, added_directories, default_files, default_words, hydra_config,
+    hydra_files, imports, made_files, written_files,
 };
 use crate::recognize::{ConfigFile, ProgramKind, Recognized};
 use std::collections::{BTreeSet, VecDeque};
@@ -154,9 +154,41 @@ impl ProgramReader {
         }
     }
 
+    /// Adds the directories that a source adds to where modules are looked for.
+    fn add_roots(&mut self, source: &Path, text: &str) {
+        let Some(directory) = source.parent() else {
+            return;
+        };
+        for added in added_directories(text) {
+            let added = std::fs::canonicalize(directory.join(added));
+            self.roots.extend(added.ok().filter(|root| root.is_dir()));
+        }
+    }
+
+    /// The script's own roots, and those of what it imports: `import _init_paths` may stand before what needs it or not.
+    fn find_roots(&mut self) {
+        let script = self
+            .sources
+            .iter()
+            .find(|one| one.role == SourceRole::Script);
+        let Some((path, text)) = script.map(|one| (PathBuf::from(&one.path), one.text.clone()))
+        else {
+            return;
+        };
+        self.add_roots(&path, &text);
+        for module in imports(&text) {
+            if let Some(file) = self.imported(&path, &module)
+                && let Some(text) = project_files::config_text(&self.cwd, &file)
+            {
+                self.add_roots(&file, &text);
+            }
+        }
+    }
+
     /// Reads what the script and the configs import, and what that imports; what a package's own file passes on counts as if
     /// it were imported from where it is.
     fn follow(&mut self) {
+        self.find_roots();
         let mut pending: VecDeque<(PathBuf, String, SourceRole)> = self
             .sources
             .iter()

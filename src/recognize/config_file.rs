@@ -516,6 +516,28 @@ mod tests {
     }
 
     #[test]
+    fn a_file_whose_name_says_nothing_is_read_by_what_is_in_it() {
+        for (name, text) in [
+            (
+                "train.config",
+                "### sizes ###\n#batch_size=1\nbatch_size=10\noptimizer=SGD\n",
+            ),
+            ("train.config", "{\"lr\": 1e-3, \"batch_size\": 10}"),
+            ("params.txt", "batch_size: 10\nlr: 0.1\n"),
+            ("params", "lr: 0.1\nbatch_size: 10\nmodel:\n  depth: 3\n"),
+            ("args.conf", "batch_size = 10 ; each\n"),
+        ] {
+            let file = file(name, text);
+            assert_eq!(found(&file, "batch_size").as_deref(), Some("10"), "{text}");
+        }
+        let sections = file("run.config", "[train]\nbatch_size = 10\n");
+        assert_eq!(found(&sections, "train.batch_size").as_deref(), Some("10"));
+        for text in ["see the notes\n", "", "# nothing\n", "\u{7f}ELF\0\u{1}"] {
+            assert!(file("x.bin", text).scalar("batch_size").is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn json_toml_and_assignments_are_read_too() {
         let json = file(
             "ds.json",

@@ -23,10 +23,54 @@ pub(super) fn settings_of(extension: &str, text: &str) -> Result<FileSettings, S
         "json" => json_settings(text),
         "toml" => toml_settings(text),
         "gin" => Ok(gin_settings(text)),
-        "ini" | "cfg" | "conf" => ini_settings(text),
+        "ini" | "cfg" | "conf" => {
+            ini_settings(text).or_else(|error| plain_settings(text).ok_or(error))
+        }
         "py" => Ok(python_settings(text)),
-        _ => Err("its format is unknown".into()),
+        _ => by_content(text).ok_or_else(|| "its format is unknown".into()),
     }
+}
+
+/// The settings of a file whose name does not say what it is: `train.config`, `params.txt`.
+fn by_content(text: &str) -> Option<FileSettings> {
+    let has_settings =
+        |read: Result<FileSettings, String>| read.ok().filter(|settings| !settings.all.is_empty());
+    has_settings(json_settings(text))
+        .or_else(|| has_settings(ini_settings(text)))
+        .or_else(|| plain_settings(text))
+        .or_else(|| has_settings(yaml_settings(text)))
+}
+
+/// The settings of a file of lines `name = value` without sections; `None` where a line is something else.
+fn plain_settings(text: &str) -> Option<FileSettings> {
+    let mut settings = FileSettings::default();
+    let mut offset = 0;
+    for line in text.split_inclusive('\n') {
+        let from = offset;
+        offset += line.len();
+        let bare = line.trim();
+        if bare.is_empty() || bare.starts_with(['#', ';']) {
+            continue;
+        }
+        let sign = line.find(['=', ':'])?;
+        let name = line[..sign].trim();
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+        let is_name = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+        if !is_name || !name.bytes().all(is_part) || line.starts_with([' ', '\t']) {
+            return None;
+        }
+        let value = &line[sign + 1..];
+        let written = value.split([';', '#']).next().unwrap_or(value);
+        let at = from + sign + 1 + (written.len() - written.trim_start().len());
+        let trimmed = written.trim();
+        settings.all.push(FileSetting {
+            name: name.to_string(),
+            from: at,
+            to: at + trimmed.len(),
+            is_plain: !trimmed.is_empty(),
+        });
+    }
+    (!settings.all.is_empty()).then_some(settings)
 }
 
 /// The bindings of a gin file: `train.batch_size = 64`, `scope/train.batch_size = 64`, and macros.

@@ -1,14 +1,14 @@
 //! How a command is laid out: environment variables, launchers, the interpreter, and the program with
 //! its arguments. The options of launchers are never taken for the program's.
 //!
-//! The launchers are in `launchers.toml`. This knows nothing of batches, precisions or programs.
+//! The launchers are in `launchers.toml` (`launcher_grammar`). This knows nothing of batches, precisions or programs.
 
 use super::argument::{Arguments, Name, Value, text};
-use super::memory_limit::{LimitedMemory, SizeLimit, SizeStyle};
+use super::launcher_grammar::{LauncherGrammar, Then, grammars, launcher_at};
+use super::memory_limit::SizeLimit;
 use crate::command::{CommandLine, Word};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::ops::Range;
-use std::sync::OnceLock;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Launcher {
@@ -281,7 +281,12 @@ impl CommandReader<'_> {
     }
 
     /// A launcher with its name at `at` and its options from `options` on.
-    fn launcher(&mut self, grammar: &'static Grammar, at: usize, options: usize) -> Option<usize> {
+    fn launcher(
+        &mut self,
+        grammar: &'static LauncherGrammar,
+        at: usize,
+        options: usize,
+    ) -> Option<usize> {
         let mut processes = None;
         let mut part_of = None;
         let mut starts_module = false;
@@ -405,7 +410,7 @@ fn python_behind(words: &[Word], at: usize) -> Option<usize> {
     };
     let is_launched = |k: usize| {
         let launcher = launcher_at(words, k);
-        let brings_python = |grammar: &Grammar| grammar.then == Then::Python;
+        let brings_python = |grammar: &LauncherGrammar| grammar.then == Then::Python;
         launcher.is_some_and(|(grammar, _)| brings_python(grammar))
             && (k + 1..words.len()).any(is_file)
     };
@@ -437,183 +442,6 @@ fn is_python(name: &str) -> bool {
 
 fn is_shell(name: &str) -> bool {
     matches!(name, "sh" | "bash" | "zsh" | "dash" | "ksh" | "fish")
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Then {
-    Python,
-    Command,
-    Recipe,
-    Image,
-    Remote,
-}
-
-/// How to read options that the data does not list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Unknown {
-    Value,
-    Flag,
-}
-
-/// A launcher of `launchers.toml`, where the keys are explained.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Grammar {
-    words: Vec<Vec<String>>,
-    #[serde(default)]
-    modules: Vec<String>,
-    then: Then,
-    unknown: Unknown,
-    #[serde(default)]
-    flags: Vec<String>,
-    #[serde(default)]
-    values: Vec<String>,
-    #[serde(default)]
-    pairs: Vec<String>,
-    #[serde(default)]
-    skip: usize,
-    #[serde(default)]
-    module: Vec<String>,
-    #[serde(default)]
-    command: Vec<String>,
-    #[serde(default)]
-    each: Vec<String>,
-    #[serde(default)]
-    nodes: Vec<String>,
-    #[serde(default)]
-    node: Vec<String>,
-    #[serde(default)]
-    cluster: bool,
-    #[serde(default)]
-    env: Option<String>,
-    #[serde(default)]
-    outside: bool,
-    #[serde(default)]
-    inside: Vec<String>,
-    sizes: Option<SizeStyle>,
-    #[serde(default)]
-    ram: Vec<String>,
-    #[serde(default)]
-    ram_each: Vec<String>,
-    #[serde(default)]
-    ram_swap: Vec<String>,
-    #[serde(default)]
-    shm: Vec<String>,
-}
-
-impl Grammar {
-    /// Its options for sizes of the host's memory, and what each is for.
-    fn sized(&self) -> impl Iterator<Item = (LimitedMemory, &str)> {
-        [
-            (LimitedMemory::Ram, &self.ram),
-            (LimitedMemory::RamOfEach, &self.ram_each),
-            (LimitedMemory::RamAndSwap, &self.ram_swap),
-            (LimitedMemory::Shm, &self.shm),
-        ]
-        .into_iter()
-        .flat_map(|(what, options)| options.iter().map(move |option| (what, option.as_str())))
-    }
-
-    /// The size that the option in the word at `k` sets, if it sets one.
-    fn limit(&self, word: &str, k: usize, next: Option<&str>) -> Option<SizeLimit> {
-        let style = self.sizes?;
-        self.sized().find_map(|(what, option)| {
-            // `-p MemoryMax=`: the size stands behind a name in the option's value.
-            let (option, name) = option.split_once(' ').unwrap_or((option, ""));
-            let rest = word.strip_prefix(option)?;
-            let is_long = option.starts_with("--");
-            let (at, text) = match rest {
-                "" => (k + 1, next?),
-                _ if rest.starts_with('=') => (k, &rest[1..]),
-                // `-m8g`, `-pMemoryMax=8G`
-                _ if !is_long => (k, rest),
-                _ => return None,
-            };
-            let size = text.strip_prefix(name)?;
-            let whole = if at == k { word } else { text };
-            Some(SizeLimit {
-                option: format!("{option}{}{name}", if name.is_empty() { "" } else { " " }),
-                what,
-                style,
-                at,
-                from: whole.len() - size.len(),
-                text: size.to_string(),
-            })
-        })
-    }
-
-    /// The words that an option takes, including itself. `glued`: its value is in the same word.
-    fn width(&self, name: &str, glued: bool) -> usize {
-        let is = |list: &[String]| list.iter().any(|option| option == name);
-        let is_long = name.starts_with("--");
-        // `-itd`: several switches in one word.
-        let is_switches = !is_long
-            && name.len() > 2
-            && name[1..].chars().all(|letter| {
-                self.flags.iter().any(|flag| {
-                    flag.strip_prefix('-')
-                        .is_some_and(|f| f.chars().eq([letter]))
-                })
-            });
-        // `-m8g`
-        let is_glued_size = || {
-            let mut sized = self.sized().filter(|(_, option)| option.len() == 2);
-            let digit = name.as_bytes().get(2).is_some_and(u8::is_ascii_digit);
-            digit && sized.any(|(_, option)| name.starts_with(option))
-        };
-        if glued || is_switches || is(&self.flags) || is(&self.command) || is_glued_size() {
-            1
-        } else if self.sized().any(|(_, option)| option == name) {
-            2
-        } else if is(&self.pairs) {
-            3
-        } else if is(&self.values) {
-            2
-        } else {
-            // `-n8`, `-N2`: a letter and its value in one word.
-            let is_number =
-                |value: &str| !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
-            match self.unknown {
-                Unknown::Flag => 1,
-                Unknown::Value if !is_long && name.get(2..).is_some_and(is_number) => 1,
-                Unknown::Value => 2,
-            }
-        }
-    }
-}
-
-#[derive(Deserialize)]
-struct Grammars {
-    launcher: Vec<Grammar>,
-}
-
-fn grammars() -> &'static [Grammar] {
-    static GRAMMARS: OnceLock<Vec<Grammar>> = OnceLock::new();
-    GRAMMARS.get_or_init(|| {
-        toml::from_str::<Grammars>(include_str!("launchers.toml"))
-            .expect("launchers.toml is part of the binary and read by a test")
-            .launcher
-    })
-}
-
-/// The launcher that is called at `at`, and the number of words of the call.
-fn launcher_at(words: &[Word], at: usize) -> Option<(&'static Grammar, usize)> {
-    let is_called = |call: &[String]| {
-        call.iter().enumerate().all(|(k, part)| {
-            words.get(at + k).map(text).is_some_and(|word| {
-                let word = if k == 0 { file_name(word) } else { word };
-                word == part
-            })
-        })
-    };
-    grammars()
-        .iter()
-        .flat_map(|grammar| grammar.words.iter().map(move |call| (grammar, call)))
-        .filter(|(_, call)| is_called(call))
-        .map(|(grammar, call)| (grammar, call.len()))
-        .max_by_key(|(_, length)| *length)
 }
 
 #[derive(Debug, Clone, Copy)]

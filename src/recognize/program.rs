@@ -247,6 +247,11 @@ impl Catalogue {
         best.filter(|_| !tied).map(|(_, entry)| entry)
     }
 
+    /// Whether an entry is one of these.
+    pub(crate) fn has(&self, entry: &ProgramEntry) -> bool {
+        self.programs.iter().any(|one| std::ptr::eq(one, entry))
+    }
+
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.programs.iter().map(|entry| entry.name.as_str())
     }

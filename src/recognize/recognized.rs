@@ -10,6 +10,7 @@ use super::layout::Variable;
 use super::layout::{CommandLayout, Launcher, ProgramKind, file_name};
 use super::program::{Catalogue, ProgramClues, ProgramEntry};
 use super::spellings::{is_off, is_one, spellings};
+use super::text::ProgramText;
 use crate::command::CommandLine;
 
 /// A command as far as it was understood, with what is known of its launch.
@@ -41,6 +42,7 @@ impl<'c> Recognized<'c> {
         let catalogues = launch.own.iter().chain([Catalogue::built_in()]);
         let mut catalogues = catalogues.filter(|_| unread.is_none());
         let known = catalogues.find_map(|catalogue| catalogue.entry(&layout, &seen));
+        let known = known.filter(|entry| !is_contradicted(entry, launch));
         let trains = launch.text.is_some_and(|text| text.trains)
             || launch.told.is_some_and(|told| !told.evaluated);
         let closed = unread.or_else(|| closed(program, &arguments, known, trains));
@@ -122,6 +124,14 @@ impl<'c> Recognized<'c> {
             (None, Some(_)) => Reach::Unknown,
         }
     }
+}
+
+/// Whether the program's text declares all its options and the batch of a built-in entry is none of them: it is another program of
+/// the same name.
+fn is_contradicted(entry: &ProgramEntry, launch: &LaunchEnvironment<'_>) -> bool {
+    let is_own = launch.own.iter().any(|catalogue| catalogue.has(entry));
+    let lacks = |text: &ProgramText| text.lacks_options(&entry.batch.names);
+    !is_own && launch.text.is_some_and(lacks)
 }
 
 /// Where a command's ranks run.

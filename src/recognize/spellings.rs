@@ -37,7 +37,16 @@ pub(crate) struct Spellings {
     pub checkpointing: Meanings<CheckpointingArgument>,
     values: Values,
     turned_on: BTreeMap<String, String>,
+    pub library_fields: Vec<LibraryFields>,
     pub job: JobVariables,
+}
+
+/// What the fields of a library's classes begin with.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LibraryFields {
+    pub classes: Vec<String>,
+    pub numbers: BTreeMap<String, u64>,
 }
 
 /// How to read the batch argument of an unknown program.

@@ -12,6 +12,7 @@ mod constants;
 mod declared;
 mod hydra;
 mod learning_rate;
+mod module_path;
 mod names_in;
 mod overruling;
 mod paths;
@@ -27,6 +28,7 @@ use branches::{BranchCondition, BranchSwitches};
 pub use choice::{BatchFinding, BatchSpot, HowSure, SpotKind};
 pub use computed::BatchRules;
 pub(crate) use hydra::{hydra_config, hydra_files};
+pub(crate) use module_path::added_directories;
 pub(crate) use paths::{PathPart, default_files, default_words, made_files, written_files};
 pub(crate) use statements::ImportedModule;
 use statements::{SourceStatements, is_overwritten};
@@ -254,6 +256,15 @@ impl ProgramText {
     /// Whether the program's own parser refuses this option, as one that it was not told of.
     pub(crate) fn refuses(&self, option: &str) -> bool {
         option.starts_with("--") && !self.options.is_empty() && !self.options.contains(option)
+    }
+
+    /// Whether there are options among these names and the program's own parser has none of them.
+    pub(crate) fn lacks_options(&self, names: &[String]) -> bool {
+        let mut options = names
+            .iter()
+            .filter(|name| name.starts_with("--"))
+            .peekable();
+        options.peek().is_some() && options.all(|option| self.refuses(option))
     }
 
     /// Whether the text takes the settings of a section by its name: `config.train`, `config["train"]`.

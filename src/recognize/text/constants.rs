@@ -2,7 +2,9 @@
 //! and defaults of parameters that are in force.
 
 use super::branches;
-use super::statements::{CallSite, FunctionHead, SourceStatements, TokenRange};
+use super::statements::{
+    AssignedValue, CallSite, ClassHead, FunctionHead, SourceStatements, TokenRange,
+};
 use super::{ProgramSource, ReadSource, SourceRole, TextNumber, TextSetting, described, is_near};
 use crate::event::{SourceNumber, SourceNumberKind};
 use crate::recognize::family::{batch_level, is_not_of_training as is_elsewhere, like_a_batch};
@@ -41,11 +43,24 @@ impl<'t> ConstantReader<'_, 't> {
     /// `batch_size = 64`, not in a function or a class of something else.
     fn assigned(&self, found: &mut Vec<TextNumber>) {
         for one in &self.said.assigned {
-            if !self.is_elsewhere(one.at) {
+            if !self.is_elsewhere(one.at) && !self.is_of_a_layer(one) {
                 let kind = SourceNumberKind::Assignment;
                 found.extend(self.constant(one.target, kind, &one.value));
             }
         }
+    }
+
+    /// Whether this is an attribute of one of a model's layers: `self.batch_size = 1` in an `nn.Module` is what the layer
+    /// takes its input for, and no loader reads it.
+    fn is_of_a_layer(&self, one: &AssignedValue<'t>) -> bool {
+        let class = self.said.enclosing(one.at).class;
+        let is_own = one.target.starts_with("self.");
+        let is_layer = |class: &&ClassHead<'t>| {
+            let mut bases = class.bases.iter();
+            bases.any(|base| base.rsplit('.').next() == Some("Module"))
+        };
+        let mut classes = self.said.classes.iter().filter(is_layer);
+        is_own && classes.any(|layer| Some(layer.name) == class)
     }
 
     /// Constants of the module itself that a nearer source names.

@@ -6,6 +6,7 @@ use super::{ProgramSource, ReadSource, SourceRole, TextNumber, TextSetting, desc
 use super::{branches, places};
 use crate::event::ParsedNumber;
 use crate::recognize::python_number::python_number;
+use crate::recognize::spellings::{is_one, spellings};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Fields inside of fields, up to which they are followed.
@@ -199,6 +200,7 @@ impl<'a, 't> ArgumentReader<'a, 't> {
                 for name in self.names_in(call) {
                     let class = self.class(Some(name));
                     self.fields_of(class, CommandParser::Argparse, "", 0, found);
+                    self.fields_of_library(call, name, found);
                 }
             }
             "store" if call.keyword("group").is_none() => {
@@ -374,6 +376,31 @@ impl<'a, 't> ArgumentReader<'a, 't> {
             classes.map(move |class| (read, class))
         });
         all.find(|(_, class)| class.name == name)
+    }
+
+    /// The numbers of a library's class that a parser is given, as such or as what a class of the program is made from; not
+    /// those that the program's own class sets.
+    fn fields_of_library(&self, call: &CallSite<'t>, name: &str, found: &mut Vec<TextNumber>) {
+        let mut names = vec![name];
+        for at in 0..DEEPEST_FIELD {
+            let class = names.get(at).and_then(|name| self.class(Some(name)));
+            let bases = class.map_or(&[][..], |(_, class)| class.bases.as_slice());
+            names.extend(
+                bases
+                    .iter()
+                    .map(|base| base.rsplit('.').next().unwrap_or(base)),
+            );
+        }
+        let mut known = spellings().library_fields.iter();
+        let known = known.find(|known| names.iter().any(|name| is_one(&known.classes, name)));
+        for (field, number) in known.into_iter().flat_map(|known| &known.numbers) {
+            if found.iter().all(|one| one.name() != field) {
+                let options = vec![CommandParser::Argparse.option(field)];
+                let by = CommandParser::Argparse;
+                let (name, number) = (field.clone(), Some(*number));
+                found.push(self.argument(call.at, by, name, options, number, Vec::new()));
+            }
+        }
     }
 
     /// The numbers among a class's fields, and among those of the classes that its fields are of.

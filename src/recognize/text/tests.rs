@@ -1,5 +1,7 @@
 //! Small programs of each kind, and what is found in them before anything ran.
 
+mod ownership;
+
 use super::*;
 use crate::command::{CommandLine, Word};
 use crate::recognize::{LaunchEnvironment, Recognized};
@@ -612,37 +614,6 @@ fn a_number_of_tasks_that_is_described_as_a_batch_is_one() {
         of_script("python a.py", text),
         "likely: --task_num 32 default at a.py:1"
     );
-}
-
-#[test]
-fn what_an_imported_file_does_as_a_script_is_not_the_programs() {
-    let script = source("/p/a.py", "import data\n", SourceRole::Script);
-    let own = "if __name__ == '__main__':\n    db = Shots('db', batch_size=20)\n";
-    let sources = [script, source("/p/data.py", own, SourceRole::Imported)];
-    assert_eq!(found("python a.py", &sources, &[]), "nothing found: ");
-}
-
-#[test]
-fn of_two_classes_that_declare_an_option_the_one_that_is_named_counts() {
-    let script = source(
-        "/p/a.py",
-        "from config import SearchConfig\nconfig = SearchConfig()\n",
-        SourceRole::Script,
-    );
-    let class = |name: &str, number: u32| {
-        format!(
-            "class {name}(Base):\n    def build(self):\n        p.add_argument('--batch_size', type=int, default={number})\n"
-        )
-    };
-    let both = class("SearchConfig", 64) + &class("AugmentConfig", 96);
-    let sources = [script, source("/p/config.py", &both, SourceRole::Imported)];
-    assert_eq!(
-        found("python a.py", &sources, &[]),
-        "sure: --batch_size 64 default at config.py:3"
-    );
-    let neither = source("/p/a.py", "load('config')\n", SourceRole::Script);
-    let sources = [neither, sources[1].clone()];
-    assert!(found("python a.py", &sources, &[]).starts_with("not sure"));
 }
 
 #[test]
