@@ -12,6 +12,7 @@
 //! ```
 
 mod allocator;
+mod bars;
 mod catalog;
 mod consequences;
 mod last_error;

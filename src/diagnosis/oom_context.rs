@@ -99,7 +99,10 @@ impl<'a> OomContext<'a> {
             .map(|usage| &usage.sample);
         let kind = oom.kind();
         let stack = CallStack::new(oom);
-        let phase = record.map_or_else(|| printed_phase::phase(&stack), |record| record.phase);
+        let phase = record.map_or_else(
+            || printed_phase::phase(&stack, oom.report.as_ref()),
+            |record| record.phase,
+        );
         let reserved = oom.reserved().or(sample.map(|s| s.reserved));
         let mut limit = oom.limit();
         let mut capacity = oom.capacity().or(device.and_then(|d| d.capacity));

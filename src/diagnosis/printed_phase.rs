@@ -3,6 +3,7 @@
 
 use super::situation::{CallStack, Situation, StackCall};
 use crate::event::Phase;
+use crate::oom::OomReport;
 use regex::Regex;
 use std::sync::LazyLock;
 
@@ -24,7 +25,7 @@ static TRAINS: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// The phase that the calls show; unknown where they are none of a training's, or where text is generated.
-pub(super) fn phase(stack: &CallStack<'_>) -> Phase {
+pub(super) fn phase(stack: &CallStack<'_>, report: Option<&OomReport>) -> Phase {
     if stack.calls().any(StackCall::runs_backward) {
         return Phase::Backward;
     }
@@ -44,6 +45,10 @@ pub(super) fn phase(stack: &CallStack<'_>) -> Phase {
     match (said, outside) {
         (Some(Said::Evaluates), _) => Phase::Evaluation,
         (Some(Said::Generates), _) => Phase::Unknown,
+        // A program that trains and evaluates in one function says it by its progress bar alone.
+        (Some(Said::Trains) | None, Some(_)) if report.is_some_and(|said| said.evaluates) => {
+            Phase::Evaluation
+        }
         (Some(Said::Trains) | None, Some(_)) => Phase::Forward,
         (Some(Said::Trains) | None, None) if stack.doing(Situation::ModelLoading).is_some() => {
             Phase::Load
@@ -78,7 +83,7 @@ fn by_name(function: &str) -> Option<Said> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::oom::{OomReport, TracedCall};
+    use crate::oom::TracedCall;
     use crate::state::OomIncident;
     use crate::units::Moment;
 
@@ -98,7 +103,20 @@ mod tests {
             ..OomReport::default()
         };
         let incident = OomIncident::of_report(Moment::ZERO, report);
-        assert_eq!(phase(&CallStack::new(&incident)), expected, "{calls:?}");
+        let report = incident.report.as_ref();
+        let said = phase(&CallStack::new(&incident), report);
+        assert_eq!(said, expected, "{calls:?}");
+        // With the bar of an evaluation above, a forward pass is the evaluation's.
+        let below_a_bar = OomReport {
+            evaluates: true,
+            ..report.cloned().unwrap_or_default()
+        };
+        let expected = match expected {
+            Phase::Forward => Phase::Evaluation,
+            other => other,
+        };
+        let said = phase(&CallStack::new(&incident), Some(&below_a_bar));
+        assert_eq!(said, expected, "{calls:?}");
     }
 
     #[test]

@@ -53,6 +53,9 @@ pub struct OomReport {
     /// Allocated on the device outside PyTorch's allocator, where the text says it by itself (MPS's "other allocations").
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outside: Option<Bytes>,
+    /// The line above its traceback is the bar of an evaluation that has not come to its end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub evaluates: bool,
     /// What was allocated at an earlier OOM, while whose handling this one came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub while_handling: Option<Bytes>,

@@ -10,7 +10,7 @@ use crate::oom::table::{StreamContext, WordingTable};
 use crate::oom::tracebacks::{self, Tracebacks};
 use crate::oom::wording::PHRASES;
 use crate::oom::wording::{CompactLine, Continuation, MessageForm, OomReading, find};
-use crate::oom::{allocator, other_libraries};
+use crate::oom::{allocator, bars, other_libraries};
 use crate::units::{Bytes, Rank};
 use std::collections::VecDeque;
 
@@ -143,6 +143,8 @@ struct MessageAssembler {
     notices: RecentReports,
     traceback: Option<u64>,
     tracebacks: Tracebacks,
+    /// The line above that traceback is an evaluation's bar.
+    evaluates: bool,
     /// Of the last OOM: its rank, and what was allocated; to know what was held while it was handled.
     last_oom: Option<(Option<Rank>, Bytes)>,
     /// Python has said that the next error came while that one was handled.
@@ -213,6 +215,9 @@ impl MessageAssembler {
             self.traceback = Some(number);
             self.tracebacks.begin(rank);
             self.is_chained = tracebacks::is_chained(&text.previous);
+            // An error while another one is handled is of the same place.
+            self.evaluates =
+                self.is_chained && self.evaluates || bars::shows_an_evaluation(&text.previous);
         }
         if PINS.iter().any(|call| text.compact.contains(call)) {
             self.pinned = Some(number);
@@ -380,6 +385,7 @@ impl MessageAssembler {
             rank,
             line: number,
             stack: self.tracebacks.end(rank, number),
+            evaluates: after_traceback && self.evaluates,
             while_handling: self
                 .last_oom
                 .filter(|(of, _)| self.is_chained && *of == rank)
