@@ -6,7 +6,8 @@
 //! report at all, `caught` for none that is not caught. ␛ and ␍ in a text are the escape and the
 //! carriage return. The texts are ours, after the templates of the programs that print them.
 //!
-//! `cause` is that of the last report's first finding, by the log alone; the figures are then that report's too.
+//! `cause` is that of the last report's first finding, by the log alone; the figures are then that report's too. `advice` is a word
+//! that is in what the finding advises.
 //!
 //! `causes` has logs with the stack that shows a cause. `pytorch` has PyTorch's allocators, `elsewhere` drivers, libraries and frameworks, `host` the host's
 //! memory, `arrival` what stands around a message (prefixes, loggers, panels), `none` what looks like an
@@ -143,7 +144,9 @@ fn objection(record: &Record) -> Option<String> {
     };
     let words: Vec<&str> = words.collect();
     let cause = words.iter().find_map(|word| word.strip_prefix("cause="));
-    let words = words.iter().filter(|word| !word.starts_with("cause="));
+    let advice = words.iter().find_map(|word| word.strip_prefix("advice="));
+    let is_figure = |word: &&&str| !word.starts_with("cause=") && !word.starts_with("advice=");
+    let words = words.iter().filter(is_figure);
     let decisive = match cause {
         Some(_) => reports.last(),
         None => reports.first(),
@@ -178,6 +181,11 @@ fn objection(record: &Record) -> Option<String> {
         let named = serde_json::to_value(findings.first().map(|first| first.cause)).expect("JSON");
         if named != cause {
             let _ = write!(off, "{named} for {cause}; ");
+        }
+        let advised = findings.first().map_or(&[][..], |first| &first.advice);
+        let has = |word: &str| advised.iter().any(|said| said.to_string().contains(word));
+        if let Some(word) = advice.filter(|word| !has(word)) {
+            let _ = write!(off, "nothing of {word} among {advised:?}; ");
         }
     }
     (!off.is_empty()).then_some(off)
@@ -238,20 +246,35 @@ fn a_record_is_read_the_same_within_a_log() {
     }
 }
 
-/// Causes that no text shows: they are told by the probe, by NVML over time, or by the host's processes.
-const BEYOND_TEXT: [Cause; 12] = [
-    Cause::PrefetchQueue,
-    Cause::WorkerCopies,
-    Cause::HostLeak,
-    Cause::HostWorkers,
-    Cause::HostProcess,
-    Cause::DeviceFault,
-    Cause::LeftoverProcess,
-    Cause::Leak,
-    Cause::EvaluationGraph,
-    Cause::OddBatch,
-    Cause::UnusedBlock,
-    Cause::Thrashing,
+/// Causes that no text shows, each with what tells it and a text does not have.
+const BEYOND_TEXT: [(Cause, &str); 12] = [
+    (Cause::PrefetchQueue, "how many batches wait in /dev/shm"),
+    (
+        Cause::WorkerCopies,
+        "what pages workers share with their parent",
+    ),
+    (Cause::HostLeak, "the RAM of a process over minutes"),
+    (
+        Cause::HostWorkers,
+        "the RAM of each worker: one that was killed need not have filled it",
+    ),
+    (
+        Cause::HostProcess,
+        "the RAM of all processes: the kernel names the one that it killed",
+    ),
+    (Cause::DeviceFault, "whether the GPU still answers"),
+    (
+        Cause::LeftoverProcess,
+        "who started the other processes, of which a message has the PIDs",
+    ),
+    (Cause::Leak, "what is allocated between steps, over steps"),
+    (Cause::EvaluationGraph, "whether gradients were enabled"),
+    (Cause::OddBatch, "the peaks of the steps before"),
+    (Cause::UnusedBlock, "the free blocks in the cache"),
+    (
+        Cause::Thrashing,
+        "how often each step had to try again, and how long it took",
+    ),
 ];
 
 #[test]
@@ -262,6 +285,7 @@ fn each_cause_that_a_text_can_show_has_a_record() {
         let name = name.as_str().expect("a name");
         let words = format!("cause={name}\n");
         let has = all.contains(&words);
-        assert_eq!(!has, BEYOND_TEXT.contains(cause), "{name}");
+        let why = BEYOND_TEXT.iter().find(|(beyond, _)| beyond == cause);
+        assert_eq!(!has, why.is_some(), "{name}: {why:?}");
     }
 }

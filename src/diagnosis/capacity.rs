@@ -618,6 +618,9 @@ fn keeps_gradients(case: &OomContext) -> bool {
 
 /// What helps most trainings.
 fn usual(case: &OomContext) -> Vec<Phrase> {
+    if let Some(settings) = zero::by_traceback(&case.stack) {
+        return settings;
+    }
     if case.phase != Phase::Optimizer
         && let Some(settings) = own_settings::advice(&case.stack)
     {

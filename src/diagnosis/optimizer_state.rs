@@ -109,6 +109,10 @@ fn by_traceback(case: &OomContext) -> Option<Finding> {
         return None;
     }
     let call = case.stack.doing(Situation::OptimizerStep)?;
+    // The state is there by then: what is missing is room for parameters that are gathered.
+    if case.stack.doing(Situation::ZeroUpdate).is_some() {
+        return None;
+    }
     let sum = case.sum(case.outside())?(case.capacity?);
     let is_first = FIRST_CALLS.contains(&call.function);
     let by_deepspeed = call.file.contains("deepspeed/");

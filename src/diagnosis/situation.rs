@@ -19,6 +19,12 @@ pub enum Situation {
     ModelLoading,
     CheckpointSaving,
     OptimizerStep,
+    /// DeepSpeed's ZeRO 3 gathers parameters for a module.
+    ZeroGather,
+    /// ZeRO reduces gradients, bucket by bucket.
+    ZeroReduce,
+    /// ZeRO 1 or 2 gathers the parameters that each rank has updated.
+    ZeroUpdate,
     /// Logits, or a loss of them.
     Logits,
     /// Attention whose scores are a matrix in memory.

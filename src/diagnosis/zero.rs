@@ -1,7 +1,10 @@
 //! DeepSpeed's ZeRO: what its own parts are, and what its configuration would change. The sums are computed from the parts
 //! that were there when memory ran out, and are estimates: buffers that a setting adds are not in them.
 
+use super::Phrase;
+use super::finding::because;
 use super::oom_context::OomContext;
+use super::situation::{CallStack, Situation};
 use crate::event::ZeroLedger;
 use crate::units::Bytes;
 
@@ -71,6 +74,66 @@ pub(super) fn suggestions(zero: &ZeroLedger) -> Vec<(String, Bytes)> {
         ));
     }
     found
+}
+
+/// What helps by the calls of a traceback, where ZeRO's own communication ran out and its parts are unknown.
+pub(super) fn by_traceback(stack: &CallStack<'_>) -> Option<Vec<Phrase>> {
+    let does = |situation| stack.doing(situation).is_some();
+    let offloads = || {
+        because(
+            "the parameters' shards in RAM",
+            r#""offload_param": {"device": "cpu"}"#,
+        )
+    };
+    let smaller = || because("a smaller batch", "train_micro_batch_size_per_gpu");
+    // The gradients of a module whose parameters are gathered in the backward pass are reduced behind that.
+    if does(Situation::ZeroReduce) {
+        Some(vec![
+            because(
+                "smaller buckets for the gradients",
+                "\"reduce_bucket_size\": 5e7, a tenth of what DeepSpeed takes by itself",
+            ),
+            because(
+                "one bucket at a time instead of two",
+                "\"overlap_comm\": false",
+            ),
+            because(
+                "the optimizer's state in RAM",
+                r#""offload_optimizer": {"device": "cpu"}"#,
+            ),
+            smaller(),
+        ])
+    } else if does(Situation::ZeroGather) {
+        Some(vec![
+            because(
+                "fewer gathered parameters at once",
+                "\"stage3_max_live_parameters\": 1e8, \"stage3_max_reuse_distance\": 1e8, a tenth of what DeepSpeed takes by itself",
+            ),
+            because(
+                "less gathered in advance",
+                "\"stage3_prefetch_bucket_size\": 5e6",
+            ),
+            because(
+                "fewer small parameters kept whole",
+                "\"stage3_param_persistence_threshold\": 1e4",
+            ),
+            offloads(),
+            smaller(),
+        ])
+    } else if does(Situation::ZeroUpdate) {
+        Some(vec![
+            because(
+                "updated parameters gathered in smaller parts",
+                "\"allgather_bucket_size\": 5e7, a tenth of what DeepSpeed takes by itself",
+            ),
+            because(
+                "the optimizer's state in RAM",
+                r#""offload_optimizer": {"device": "cpu"}"#,
+            ),
+        ])
+    } else {
+        None
+    }
 }
 
 #[cfg(test)]

@@ -433,7 +433,10 @@ fn name_in_words(name: &str) -> String {
             c => words.extend(c.to_lowercase()),
         }
     }
-    capitalized(&words)
+    match words.strip_prefix("zero ") {
+        Some(rest) => format!("ZeRO {rest}"),
+        None => capitalized(&words),
+    }
 }
 
 /// Its name in recordings.
