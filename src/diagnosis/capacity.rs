@@ -21,6 +21,9 @@ use crate::units::Bytes;
 
 pub(super) const CAUSE: CauseSpec = CauseSpec::new("capacity", examine).of_one_rank();
 
+/// All together would be enough, but not for any allocator.
+const NEARLY_FULL: &str = "The GPU is nearly full";
+
 /// Up to this share of a forward pass the rest is more than rounding.
 const NEARLY_THROUGH: f64 = 0.95;
 
@@ -131,10 +134,7 @@ fn compared(case: &OomContext, needed: Bytes, capacity: Bytes) -> Option<Finding
         // More would be needed later in the step.
         (Certainty::Likely, fails)
     } else if tight {
-        (
-            Certainty::Likely,
-            "The GPU is nearly full even without fragmentation",
-        )
+        (Certainty::Likely, NEARLY_FULL)
     } else if case.free.is_none() && case.others.is_none() {
         // Nothing says what else is on the GPU; by the known numbers it should have fit.
         return Some(unexplained(case, needed, capacity));
@@ -161,7 +161,13 @@ fn compared(case: &OomContext, needed: Bytes, capacity: Bytes) -> Option<Finding
     );
     let mut finding = case
         .finding(Cause::Capacity, certainty, headline)
-        .says_if((!is_mps).then(|| ruled_out(case)))
+        .says_if((!is_mps).then(|| match remains(case).filter(|_| opening == NEARLY_FULL) {
+            Some(remains) => {
+                let others = foreign_process::clause_sentence(case);
+                format!("{remains} {others}")
+            }
+            None => ruled_out(case),
+        }))
         .says_if(spilled)
         .says_if(case.failed_where())
         .says_if(case.built_model().map(|parameters| {
@@ -296,6 +302,20 @@ fn ruled_out(case: &OomContext) -> String {
         (_, _) => "the size of the cache is unknown".into(),
     };
     sentence(&format!("{fragments}; {}", foreign_process::clause(case)))
+}
+
+/// Why a sum that is less than the GPU has does not fit.
+fn remains(case: &OomContext) -> Option<String> {
+    let (cached, free) = (case.cached?, case.free?);
+    let requested = case.requested?;
+    let piece = match case.largest_free.filter(|piece| *piece < requested) {
+        Some(piece) => format!("in pieces of at most {piece}"),
+        None => "in pieces".into(),
+    };
+    Some(format!(
+        "{} remain, but not in one piece: PyTorch has {cached} cached {piece}, and {free} is free on the GPU. Even in one piece it would barely fit.",
+        cached + free
+    ))
 }
 
 fn made_of(case: &OomContext, allocated: Bytes) -> Option<String> {

@@ -313,6 +313,18 @@ impl Phrase {
         self.text.push_str(more.as_ref());
     }
 
+    /// Adds words that can be left out right behind those that cannot.
+    pub fn push_second(&mut self, joint: &str, more: impl AsRef<str>) {
+        let first = self.shortest().to_string();
+        let rest = self.text.split_off(first.len());
+        let added = joint.len() + more.as_ref().len();
+        let ends = self.ends.iter().map(|end| end + added);
+        self.ends = std::iter::once(first.len()).chain(ends).collect();
+        self.text.push_str(joint);
+        self.text.push_str(more.as_ref());
+        self.text.push_str(&rest);
+    }
+
     /// Adds words to the last ones, which stay together with them.
     pub fn extend(&mut self, more: &str) {
         self.text.push_str(more);

@@ -130,7 +130,13 @@ fn in_one_piece(case: &OomContext) -> Option<String> {
         (Some(capacity), Some(sum), None) => sum(capacity),
         (_, _, _) => format!("{needed} needed, {room} available"),
     };
-    (needed <= room).then(|| format!("Without fragmentation this request would have fit: {words}."))
+    // Where the GPU is nearly full, too, that is told as another finding of the same figures.
+    let barely = match case.is_full() {
+        Some(true) => "barely ",
+        Some(false) | None => "",
+    };
+    (needed <= room)
+        .then(|| format!("Without fragmentation this request would {barely}have fit: {words}."))
 }
 
 /// What expandable segments would recover: the whole cache except their own measured overhead.

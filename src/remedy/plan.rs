@@ -73,6 +73,8 @@ pub enum FitVerdict {
     /// All of the interval would, but it is only estimated, or what follows the step was not seen.
     LikelyFits,
     WontFit,
+    /// The likely need is more than there is, its lower end is not.
+    LikelyWontFit,
     /// The need is known, but not well enough.
     MayNotFit,
     /// It leaves the cause in place.
@@ -86,6 +88,7 @@ impl FitVerdict {
         match self {
             FitVerdict::Fits | FitVerdict::LikelyFits => true,
             FitVerdict::WontFit
+            | FitVerdict::LikelyWontFit
             | FitVerdict::MayNotFit
             | FitVerdict::OfLittleUse(_)
             | FitVerdict::Unknown => false,
@@ -97,6 +100,7 @@ impl FitVerdict {
             FitVerdict::Fits => "fits",
             FitVerdict::LikelyFits => "likely fits",
             FitVerdict::WontFit => "won't fit",
+            FitVerdict::LikelyWontFit => "likely won't fit",
             FitVerdict::MayNotFit => "may not fit",
             FitVerdict::OfLittleUse(what) => what.words(),
             FitVerdict::Unknown => "unknown",
@@ -108,6 +112,7 @@ impl FitVerdict {
         match self {
             FitVerdict::OfLittleUse(LittleUse::OnlyDelays) => "only delays",
             FitVerdict::OfLittleUse(LittleUse::UnlikelyToHelp) => "little help",
+            FitVerdict::LikelyWontFit => "likely not",
             FitVerdict::Fits
             | FitVerdict::LikelyFits
             | FitVerdict::WontFit
@@ -122,6 +127,7 @@ impl FitVerdict {
             FitVerdict::Fits => "fits",
             FitVerdict::LikelyFits => "fits?",
             FitVerdict::WontFit => "too big",
+            FitVerdict::LikelyWontFit => "no?",
             FitVerdict::MayNotFit => "unsure",
             FitVerdict::OfLittleUse(LittleUse::OnlyDelays) => "delays",
             FitVerdict::OfLittleUse(LittleUse::UnlikelyToHelp) => "no help",
@@ -141,6 +147,7 @@ impl Expectation {
     pub fn verdict(&self) -> FitVerdict {
         match (self.fits, self.futile) {
             (Some(true), _) => FitVerdict::Fits,
+            (Some(false), _) if self.could_fit() => FitVerdict::LikelyWontFit,
             (Some(false), _) => FitVerdict::WontFit,
             (None, Some(what)) => FitVerdict::OfLittleUse(what),
             (None, None) if likely_fits(self.within, self.room) => FitVerdict::LikelyFits,
@@ -150,6 +157,12 @@ impl Expectation {
             (None, None) if self.needs.is_some() || self.ram.is_some() => FitVerdict::MayNotFit,
             (None, None) => FitVerdict::Unknown,
         }
+    }
+
+    /// Whether the least that it needs is there.
+    fn could_fit(&self) -> bool {
+        let figures = self.within.zip(self.room);
+        figures.is_some_and(|((least, _), room)| least <= room)
     }
 
     /// What is recorded of it with the run that it is about; `None` if it says nothing.

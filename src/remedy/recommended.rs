@@ -31,7 +31,7 @@ pub fn promise(
     match expectation.verdict() {
         FitVerdict::Fits => Some(Promise::Fits),
         FitVerdict::LikelyFits => Some(Promise::LikelyFits),
-        FitVerdict::WontFit | FitVerdict::OfLittleUse(_) => None,
+        FitVerdict::WontFit | FitVerdict::LikelyWontFit | FitVerdict::OfLittleUse(_) => None,
         FitVerdict::MayNotFit => Some(Promise::MayFit),
         FitVerdict::Unknown => remedies
             .iter()

@@ -239,7 +239,7 @@ pub fn after_peak(run: &Run, predicted: Bytes) -> String {
     let basis = run.prediction.as_ref().and_then(|said| said.basis);
     let basis = basis.map_or(String::new(), |basis| format!(", {}", basis.word()));
     let off = outcome(Score::new(run).as_ref());
-    format!(" (predicted {predicted}{basis}{off})")
+    format!(" (predicted {predicted} allocated{basis}{off})")
 }
 
 #[cfg(test)]

@@ -100,6 +100,14 @@ impl RemedyPredictor<'_> {
             let reserved = on_card.reserved.shown();
             expectation.words.push("; ", format!("reserves {reserved}"));
         }
+        // What the chart and the run's end compare with is allocated.
+        if let (Some(peak), Some(needs)) = (peak, expectation.needs)
+            && expectation.fits != Some(false)
+            && peak.likely.to_string() != needs.to_string()
+        {
+            let allocated = format!("{} of it allocated", peak.likely);
+            expectation.words.push_second("; ", allocated);
+        }
         expectation.basis = self.model.basis(target).or(expectation.basis);
         let sizes = self.model.input_sizes(target);
         match (self.model.basis(target), sizes.as_ref().map(by_inputs)) {

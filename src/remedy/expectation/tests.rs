@@ -186,7 +186,7 @@ fn a_smaller_batch_is_predicted_from_floor_and_peak() {
     assert_eq!(batch.expectation.fits, Some(true));
     assert_eq!(
         batch.expectation.words,
-        "needs 13.7 GiB (12.2–15.4), fits with 8.35 GiB to spare; measured in run 1 at batch 8"
+        "needs 13.7 GiB (12.2–15.4), fits with 8.35 GiB to spare; 13.0 GiB of it allocated; measured in run 1 at batch 8"
     );
     assert_eq!(all[0].id, RemedyId::Batch);
 }
@@ -318,7 +318,7 @@ fn segments_help_where_the_pieces_together_suffice() {
     assert_eq!(segments.expectation.fits, Some(true));
     assert_eq!(
         segments.expectation.words,
-        "needs 17.2 GiB (16.9–17.7), fits with 3.83 GiB to spare; measured in run 1"
+        "needs 17.2 GiB (16.9–17.7), fits with 3.83 GiB to spare; 17.0 GiB of it allocated; measured in run 1"
     );
     assert_eq!(fragmented[0].id, RemedyId::ExpandableSegments);
     let full = all(&state, &oom(20, 20, 3, 1), Cause::Fragmentation);
@@ -344,7 +344,7 @@ fn a_cap_bounds_the_room() {
     let batch = of(&all, RemedyId::Batch);
     assert_eq!(
         batch.expectation.words,
-        "needs 6.75 GiB (5.59–7.56), fits with 3.25 GiB to spare; measured in run 1 at batch 8"
+        "needs 6.75 GiB (5.59–7.56), fits with 3.25 GiB to spare; 6.00 GiB of it allocated; measured in run 1 at batch 8"
     );
 }
 
@@ -359,7 +359,7 @@ fn mixed_precision_is_an_interval_or_a_bound() {
     };
     assert_eq!(
         amp(22),
-        "may not fit: needs 19.3 GiB (12.3–26.6), 22.0 GiB available; estimated; at best halves activations"
+        "may not fit: needs 19.3 GiB (12.3–26.6), 22.0 GiB available; 18.4 GiB of it allocated; estimated; at best halves activations"
     );
     assert_eq!(
         amp(20),
@@ -374,7 +374,7 @@ fn an_estimate_is_never_said_to_fit() {
     let (amp, batch) = (of(&roomy, RemedyId::Amp), of(&roomy, RemedyId::Batch));
     assert_eq!(
         amp.expectation.words,
-        "needs 25.8 GiB (12.3–31.8), likely fits with 15.2 GiB to spare; estimated; at best halves activations"
+        "needs 25.8 GiB (12.3–31.8), likely fits with 15.2 GiB to spare; 18.4 GiB of it allocated; estimated; at best halves activations"
     );
     assert_eq!(amp.expectation.fits, None);
     assert_eq!(amp.expectation.verdict(), FitVerdict::LikelyFits);
@@ -495,14 +495,14 @@ fn what_a_first_forward_showed_is_said_for_what_it_is() {
     // 1 + (22 - 1) / 0.5 for 64, and the optimizer's state: a third fits at the upper end.
     assert_eq!(
         words(&oom, "python a.py --batch-size 64"),
-        "--batch-size 64→16: needs about 14.2 GiB (5.5–21.3), likely fits in 22.0 GiB; estimated, memory \
+        "--batch-size 64→16: needs about 14.2 GiB (5.5–21.3), likely fits in 22.0 GiB; 13.5 GiB of it allocated; a rough estimate, memory \
          ran out 50 % of the way through the forward pass"
     );
     let record = oom.record.as_mut().unwrap();
     record.phase = Phase::Backward;
     assert_eq!(
         words(&oom, "python a.py --batch-size 64"),
-        "--batch-size 64→32: needs about 14.2 GiB (11.0–18.8), likely fits in 22.0 GiB; estimated, memory \
+        "--batch-size 64→32: needs about 14.2 GiB (11.0–18.8), likely fits in 22.0 GiB; 13.5 GiB of it allocated; estimated, memory \
          ran out in the backward pass"
     );
     // If nothing fits at the upper end, half is taken and not said to fit.
@@ -510,7 +510,7 @@ fn what_a_first_forward_showed_is_said_for_what_it_is() {
     (record.phase, record.progress) = (Phase::Forward, Some(0.3));
     assert_eq!(
         words(&oom, "python a.py --batch-size 2"),
-        "--batch-size 2→1: may not fit, the smallest batch: needs 39.9 GiB (11.0–60.0), 22.0 GiB available"
+        "--batch-size 2→1: may not fit, the smallest batch: needs 39.9 GiB (11.0–60.0), 22.0 GiB available; 38.0 GiB of it allocated"
     );
 }
 
@@ -544,7 +544,7 @@ fn a_step_longer_than_those_before_is_not_promised_their_peak() {
         segments(&failed, &longer),
         (
             None,
-            "may not fit: needs 15.2 GiB (14.9–17.0), 16.0 GiB available; measured in run 1".into()
+            "may not fit: needs 15.2 GiB (14.9–17.0), 16.0 GiB available; 15.0 GiB of it allocated; measured in run 1".into()
         )
     );
     failed.record.as_mut().unwrap().progress = Some(0.85);
@@ -552,7 +552,7 @@ fn a_step_longer_than_those_before_is_not_promised_their_peak() {
         segments(&failed, &longer),
         (
             None,
-            "may not fit: needs 15.2 GiB (14.9–22.0), 16.0 GiB available; measured in run 1".into()
+            "may not fit: needs 15.2 GiB (14.9–22.0), 16.0 GiB available; 15.0 GiB of it allocated; measured in run 1".into()
         )
     );
     // Steps are alike at the same progress: their peak is what counts.
@@ -561,7 +561,7 @@ fn a_step_longer_than_those_before_is_not_promised_their_peak() {
         segments(&failed, &longer),
         (
             Some(true),
-            "needs 15.2 GiB (14.9–15.7), fits with 870 MiB to spare; measured in run 1".into()
+            "needs 15.2 GiB (14.9–15.7), fits with 870 MiB to spare; 15.0 GiB of it allocated; measured in run 1".into()
         )
     );
 }

@@ -8,6 +8,9 @@ use crate::units::Bytes;
 
 pub const ROOM_UNKNOWN: &str = "available memory is unknown";
 
+/// An interval whose ends are so many times apart is a rough one.
+const ROUGH: f64 = 2.0;
+
 /// It leaves the cause in place.
 pub fn futile(verdict: LittleUse, reason: &str) -> Expectation {
     Expectation {
@@ -48,7 +51,7 @@ pub fn fits_within(needs: Estimate, room: Bytes, basis: Option<Basis>) -> Expect
     }
 }
 
-/// It won't fit, or may not: "may not" only if the likely need is within the available memory.
+/// It won't fit if the least that it needs is too much, likely won't if the likely need is, or else may not.
 pub fn tight(needs: Estimate, room: Bytes) -> Expectation {
     if needs.low > room {
         let [low, shown_room] = needs.low.apart(room);
@@ -57,7 +60,7 @@ pub fn tight(needs: Estimate, room: Bytes) -> Expectation {
     }
     let (shown, shown_room) = needs.shown_beside(room);
     if needs.likely > room {
-        let words = format!("won't fit: needs {shown}, {shown_room} available");
+        let words = format!("likely won't fit: needs {shown}, {shown_room} available");
         return needing(needs, Some(room), Some(false), words.into());
     }
     let words = format!("may not fit: needs {shown}, {shown_room} available");
@@ -96,7 +99,12 @@ pub fn beyond(needs: Estimate) -> Expectation {
 
 /// Extrapolated from the step that ran out of memory: it likely fits if the upper end does.
 pub fn extrapolated(needs: Estimate, room: Option<Bytes>, progress: Progress) -> Expectation {
-    let how = format!("estimated, memory ran out {}", progress.shown());
+    // An interval from one figure to twice that chooses nothing by itself.
+    let estimated = match needs.high > needs.low.scale(ROUGH) {
+        true => "a rough estimate",
+        false => "estimated",
+    };
+    let how = format!("{estimated}, memory ran out {}", progress.shown());
     let (fits, words) = match room {
         None => (
             None,
@@ -112,7 +120,7 @@ pub fn extrapolated(needs: Estimate, room: Option<Bytes>, progress: Progress) ->
                 let words = format!("won't fit: needs at least {low}, {room} available");
                 (Some(false), words.into())
             } else if needs.likely > room {
-                let words = format!("won't fit: {about}, {shown_room} available");
+                let words = format!("likely won't fit: {about}, {shown_room} available");
                 (Some(false), Phrase::from(words).and("; ", how))
             } else if needs.high <= room {
                 let words = format!("{about}, likely fits in {shown_room}");
@@ -170,7 +178,7 @@ mod tests {
         let around = |likely: f64| Estimate::new(gib(likely - 0.2), gib(likely), gib(likely + 1.0));
         assert_eq!(
             tight(around(23.52), room).words,
-            "won't fit: needs 23.52 GiB (23.32–24.52), 23.48 GiB available"
+            "likely won't fit: needs 23.52 GiB (23.32–24.52), 23.48 GiB available"
         );
         assert_eq!(
             tight(around(23.46), room).words,

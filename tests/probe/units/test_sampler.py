@@ -128,6 +128,22 @@ class WhereStepsComeOften(unittest.TestCase):
         self.assertGreaterEqual(len(told), 28)
         self.assertEqual(told, sorted(told))
 
+    def test_a_step_that_grows_is_noticed_at_the_next_look(self):
+        training = Training()
+        seen = []
+        training.allocator.usage = lambda device, reading, limit: reading.allocated
+        training.sampler.sources.recording = types.SimpleNamespace(
+            update=lambda steps, usages, after: seen.append((training.now, usages[0])))
+        training.steps.after = {}
+        training.go_on(2.0, 0.005)
+        del seen[:]
+        training.go_on(10.0, 0.005)
+        apart = [later - now for (now, _), (later, _) in zip(seen, seen[1:])]
+        # Not only with the rest, every 0.9 s.
+        self.assertLess(max(apart), 0.5)
+        allocated = [bytes for _, bytes in seen]
+        self.assertEqual(allocated, sorted(set(allocated)), "each with a new reading")
+
     def test_a_long_interval_is_not_made_longer(self):
         training = Training(interval=10.0)
         training.go_on(100.0, 0.1)

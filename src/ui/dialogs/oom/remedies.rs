@@ -295,7 +295,9 @@ fn field(line: &mut StyledLine, text: String, width: u16, tone: Tone) {
 pub(in crate::ui::dialogs) fn tone_of(verdict: FitVerdict) -> Tone {
     match verdict {
         FitVerdict::Fits | FitVerdict::LikelyFits => Tone::Good,
-        FitVerdict::WontFit | FitVerdict::OfLittleUse(_) => Tone::Warning,
+        FitVerdict::WontFit | FitVerdict::LikelyWontFit | FitVerdict::OfLittleUse(_) => {
+            Tone::Warning
+        }
         FitVerdict::MayNotFit | FitVerdict::Unknown => Tone::Text,
     }
 }

@@ -87,8 +87,9 @@ class Readings:
         """Reads the devices in use, within a step, and leaves the lines to whoever sends next."""
         for device in list(self.last):
             ns = time.monotonic_ns()
-            line = self.line_of(device, self.allocator.read(device))
-            self.waiting.append((ns, device, line))
+            reading = self.allocator.read(device)
+            self.usages[device] = self.allocator.usage(device, reading, self.limits.get(device))
+            self.waiting.append((ns, device, self.line_of(device, reading)))
 
     def put_waiting(self, wire: Wire) -> None:
         """Queues the lines of what was read within steps."""

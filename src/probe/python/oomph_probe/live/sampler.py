@@ -137,7 +137,17 @@ class Sources:
         if trace is not None:
             wire.put(trace)
         self.readings.gather(wire, at_end)
-        if self.recording is not None and not at_end:
+        if not at_end:
+            self.update_recording()
+
+    def look(self) -> None:
+        """Within a step: a reading, and stacks from here on where memory has grown. A step that is larger than all
+        before may run out before anything else is done."""
+        self.readings.look()
+        self.update_recording()
+
+    def update_recording(self) -> None:
+        if self.recording is not None:
             self.recording.update(self.steps.count, self.readings.usages, self.steps.after)
 
     def gather_patches(self, wire: Wire) -> None:
@@ -236,7 +246,7 @@ class Sampler:
         try:
             now = time.monotonic()
             if self.steps_send(now) and now - self.gathered_at < REST and not self.stopping:
-                self.sources.readings.look()
+                self.sources.look()
                 return
             self.gathered_at = now
             wire = self.wire
