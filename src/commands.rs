@@ -55,7 +55,7 @@ use report::ReportCommand;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use stop::StopCommand;
 
 /// Prefix a GPU training command: see PyTorch's memory live, learn why it ran out, relaunch on one
@@ -144,6 +144,13 @@ impl From<Mistake> for EarlyExit {
     }
 }
 
+/// The same after `oomph plan` or `oomph fit`, which do something else with it.
+fn no_command_after(subcommand: &str) -> Mistake {
+    Mistake(format!(
+        "no command given; put one behind --: oomph {subcommand} -- python train.py --batch-size 64"
+    ))
+}
+
 fn no_command() -> Mistake {
     Mistake(
         "no command given; put one after the options: oomph python train.py --batch-size 64".into(),
@@ -183,7 +190,14 @@ pub fn parse(
     };
     let command = match parts.command.is_empty() && !needs_command {
         true => None,
-        false => Some(command_line(parts.command, cwd)?),
+        false => {
+            let none = || match cli.subcommand {
+                Some(Subcommand::Plan(_)) => no_command_after("plan"),
+                Some(Subcommand::Fit(_)) => no_command_after("fit"),
+                Some(_) | None => no_command(),
+            };
+            Some(planned::command_line(parts.command, cwd).ok_or_else(none)?)
+        }
     };
     Ok(Invocation {
         run: cli.run,
@@ -234,15 +248,25 @@ fn refuse_session(subcommand: &str, command: &CommandLine) -> anyhow::Result<()>
         return Ok(());
     };
     let path = std::env::var_os("PATH");
-    let recording = match supervise::resolve(command, path.as_deref()) {
-        Err(missing) if missing.unknown_name().is_some() => recordings::find(Some(&word.0)).ok(),
-        Ok(_) | Err(_) => None,
-    };
-    let Some(id) = recording.as_deref().and_then(recordings::id_of) else {
-        return Ok(());
+    let name = word.to_string_lossy();
+    let (id, what) = match supervise::resolve(command, path.as_deref()) {
+        Ok(_) => return Ok(()),
+        Err(missing) if missing.unknown_name().is_some() => {
+            match recordings::named(&name).as_slice() {
+                [] => return Ok(()),
+                [only] => (only.clone(), "is a recorded session"),
+                // A year or a date is the beginning of many.
+                [latest, ..] => (
+                    latest.clone(),
+                    "is a recorded session, as others that begin so are",
+                ),
+            }
+        }
+        Err(_) if recordings::is_recording(Path::new(&word.0)) => (name, "is a recording"),
+        Err(_) => return Ok(()),
     };
     bail!(
-        "{id} is a recorded session, and {subcommand} takes a command: oomph {subcommand} -- python train.py; oomph explain {id} says why it ran out of memory"
+        "{id} {what}, and {subcommand} takes a command: oomph {subcommand} -- python train.py; oomph explain {id} says why it ran out of memory"
     )
 }
 
@@ -295,10 +319,6 @@ fn on_screen<T>(
     let played = runtime.block_on(play(mode::preferences(scheme, mouse)));
     runtime.shutdown_background();
     played
-}
-
-fn command_line(words: Vec<OsString>, cwd: PathBuf) -> Result<CommandLine, Mistake> {
-    planned::command_line(words, cwd).ok_or_else(no_command)
 }
 
 /// What other programs call it, and what it is called here.

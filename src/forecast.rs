@@ -23,7 +23,7 @@ mod traced;
 mod workspaces;
 
 pub use crate::event::Basis;
-pub use ended::room_after_end;
+pub use ended::{NoRoom, room_after_end};
 pub use estimate::{ActivationReduction, Allocator, Estimate, Target};
 pub use hint::{BatchRoom, Hint, RoomBasis, RoomSearch, TracedHint, hint, traced_search};
 pub use largest::{Division, ForecastInputs, MARGIN, divided, edge, rounded};

@@ -5,7 +5,8 @@ use super::NOT_WRITTEN;
 use crate::event::older_part;
 use crate::live::Ending;
 use crate::query::sessions::{
-    Chosen, Meant, NoChoice, choose, is_running, job_of_stored, meant, several_ended, several_with,
+    Chosen, Meant, NoChoice, choose, is_running, job_of_stored, meant_here, several_ended,
+    several_with,
 };
 use crate::recording::{self, BaseDirs, FoundSession, Life, OUTPUT_LOG, SessionFile};
 use anyhow::Context;
@@ -122,18 +123,24 @@ fn source(name: Option<&str>) -> anyhow::Result<LogSource> {
         Some(name) => match chosen {
             Ok(found) => {
                 // The start of a name may be that of sessions that have ended, too.
-                let others = stored.iter().filter(|stored| stored.id.starts_with(name));
+                let listed = stored.iter().filter(|stored| stored.is_asked);
+                let others = listed.filter(|stored| stored.id.starts_with(name));
                 let others: Vec<recording::Stored> = others.cloned().collect();
                 if found.id() != name && others.iter().any(|other| other.id != *found.id()) {
                     return Err(several_with(name, "logs", &found, &others).into());
                 }
                 return of_living(found, &stored);
             }
-            Err(why) => match meant(name, stored, |stored| &stored.id, job_of_stored) {
-                Meant::One(stored) => stored_log(&stored),
-                Meant::Several(found) => return Err(several_ended(name, "logs", &found).into()),
-                Meant::None => return Err(why.into()),
-            },
+            Err(why) => {
+                let is_asked = |stored: &recording::Stored| stored.is_asked;
+                match meant_here(name, stored, |stored| &stored.id, job_of_stored, is_asked) {
+                    Meant::One(stored) => stored_log(&stored),
+                    Meant::Several(found) => {
+                        return Err(several_ended(name, "logs", &found).into());
+                    }
+                    Meant::None => return Err(why.into()),
+                }
+            }
         },
         None => match (
             of_here(chosen, &places),

@@ -314,7 +314,7 @@ impl Offers {
             let recorded = EndedSession::new(&state, None);
             let found = recorded.map(|recorded| FoundAfterRun {
                 remedies: recorded.remedies(),
-                room: recorded.room_for_batch(),
+                room: recorded.room_for_batch().ok(),
             });
             let _ = sender.send(found.unwrap_or_default());
         });

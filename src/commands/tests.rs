@@ -125,6 +125,8 @@ fn mistakes_are_one_line_with_the_mend() {
         (&["--record", "a", "--no-record", "python"], "--no-record"),
         (&["A=b"], "no command"),
         (&["run"], "no command"),
+        (&["plan", "--predict", "8"], "oomph plan -- python train.py"),
+        (&["fit"], "oomph fit -- python train.py"),
         (&["explain", "a.log", "python", "t.py"], "put `--` before"),
         (&["explain", "--jsn", "a.log"], "'--json'"),
         (&["ls", "--jsn"], "'--json' (see `oomph ls --help`)"),

@@ -235,6 +235,7 @@ fn model_itself(case: &OomContext, room: Bytes) -> Option<Finding> {
         .says(format!("That is what it needs {how}."))
         .says_if(case.failed_where())
         .shows(parts);
+    finding.too_large_by = Some(too_much);
     let over = |gpus: u64| {
         let sharded = whole.parameters + whole.gradients + whole.optimizer;
         whole.total() - sharded + sharded.scale(1.0 / gpus as f64) <= room

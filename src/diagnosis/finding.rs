@@ -51,6 +51,9 @@ pub struct Finding {
     /// The process to blame, for [`Cause::ForeignProcess`].
     #[serde(rename = "foreign")]
     pub other_process: Option<Pid>,
+    /// By how much it is too large without any activations: no smaller batch helps.
+    #[serde(skip)]
+    pub too_large_by: Option<Bytes>,
 }
 
 impl Certainty {
@@ -85,6 +88,7 @@ impl Finding {
             rank: None,
             ranks: None,
             other_process: None,
+            too_large_by: None,
         }
     }
 

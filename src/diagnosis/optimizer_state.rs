@@ -66,6 +66,7 @@ fn summed(case: &OomContext) -> Option<Finding> {
         .says_if(case.failed())
         .says_if(activations)
         .shows([("optimizer state", now.state)]);
+    finding.too_large_by = (now.alone() > room).then(|| now.alone() - room);
     finding.advice = alternatives(&step, room);
     Some(finding)
 }

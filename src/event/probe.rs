@@ -252,6 +252,12 @@ impl SourceLine {
         format!("{name}:{}", self.line)
     }
 
+    /// Whether it is of an installed library or of torch, whose lines nobody changes.
+    pub fn is_librarys(&self) -> bool {
+        let parts = ["/site-packages/", "/dist-packages/", "/torch/"];
+        parts.iter().any(|part| self.file.contains(part))
+    }
+
     /// `train.py:88 forward → modeling_gpt2.py:240 mlp`: the program's line, and the library's line
     /// that allocated.
     pub fn path_to(&self, inside: Option<&SourceLine>, arrow: &str) -> String {

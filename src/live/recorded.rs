@@ -10,7 +10,7 @@ use crate::command::{CommandLine, MASK, Word};
 use crate::config;
 use crate::diagnosis::{self, Cause, Finding};
 use crate::event::Prediction;
-use crate::forecast::{BatchRoom, room_after_end};
+use crate::forecast::{BatchRoom, NoRoom, room_after_end};
 use crate::recording::PidScope;
 use crate::remedy::{self, FitVerdict, Plan, Remedy, RemedyAction, RemedyId, RemedyInputs};
 use crate::report::growth;
@@ -93,10 +93,13 @@ impl<'a> EndedSession<'a> {
     }
 
     /// How far the batch could have gone, where the last run went well and did not grow. Takes up to a second.
-    pub fn room_for_batch(&self) -> Option<BatchRoom> {
-        let command = self.command()?;
+    ///
+    /// # Errors
+    /// There is no such batch; why.
+    pub fn room_for_batch(&self) -> Result<BatchRoom, NoRoom> {
+        let command = self.command().ok_or(NoRoom::Unseen)?;
         if growth(self.state).is_some() {
-            return None;
+            return Err(NoRoom::Unseen);
         }
         let inputs = self.remedy_inputs();
         room_after_end(command, self.state, &inputs.launch, &inputs.forecast)

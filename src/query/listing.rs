@@ -47,7 +47,7 @@ pub struct SessionRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     /// How far its batch could have gone, if its last run went well: `a batch of 48 would fit (32 ran)`.
-    #[serde(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub room: Option<String>,
     pub run: Option<u32>,
     /// The training's direct child, while a run goes on.

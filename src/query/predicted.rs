@@ -14,7 +14,7 @@ use crate::report::predicted::{BatchNeed, PredictedBatches};
 use crate::report::story::capacity_of;
 use std::ffi::OsString;
 
-/// The recordings are files or beginnings of sessions' names; without one it is the latest. Without batches it is those that one
+/// The recordings are files or beginnings of sessions' names; without one they are the latest of the same command. Without batches it is those that one
 /// would ask for next.
 ///
 /// # Errors
@@ -26,12 +26,15 @@ pub fn predicted(
 ) -> anyhow::Result<PredictedBatches> {
     let launch = LaunchEnvironment::default();
     let reading = WorkloadKey::new(&command.without_secrets(), &launch);
-    let found = match named {
-        [] => vec![recordings::find(None)?],
-        named => (named.iter())
-            .map(|name| recordings::find(Some(name)))
-            .collect::<Result<_, _>>()?,
+    let (mut found, looked_at) = match named {
+        [] => recordings::like(command),
+        named => {
+            let found = named.iter().map(|name| recordings::find(Some(name)));
+            (found.collect::<Result<Vec<_>, _>>()?, named.len())
+        }
     };
+    // Of runs that contradict each other the later one counts.
+    found.reverse();
     let mut observations = Vec::new();
     let mut allocator = Allocator::Fixed;
     let (mut sources, mut capacity, mut ended_room) = (Vec::new(), None, None);
@@ -49,17 +52,20 @@ pub fn predicted(
         if batches.is_empty() {
             let recorded = EndedSession::new(&state, None);
             ended_room = recorded
-                .and_then(|recorded| recorded.room_for_batch())
+                .and_then(|recorded| recorded.room_for_batch().ok())
                 .or(ended_room);
         }
         observations.extend(Observation::of_runs(&state.runs, &reading, &launch));
     }
-    let why_unknown = if reading.batch.is_none() {
-        "the command does not say its batch size: write it there, as in --batch-size 64"
+    let why_unknown: String = if reading.batch.is_none() {
+        "the command does not say its batch size: write it there, as in --batch-size 64".into()
     } else if observations.is_empty() {
-        "no run of this command is recorded there with a peak (another directory, program or option is another command)"
+        match named {
+            [] => no_run_among(looked_at),
+            _ => "no run of this command is recorded there with a peak (another directory, program or option is another command)".into(),
+        }
     } else {
-        "no run that is recorded there was seen through a whole step"
+        "no run that is recorded there was seen through a whole step".into()
     };
     // A batch that nobody says would count as one.
     let says_batch = reading.batch.is_some() || reading.at_once > 1;
@@ -124,6 +130,13 @@ fn usual_batches(at_once: u64, largest: Option<u64>) -> Vec<u64> {
     batches
 }
 
+fn no_run_among(sessions: usize) -> String {
+    format!(
+        "none of the {sessions} latest sessions has a run of this command with a peak (another directory, program or option is another command); \
+         --recording ID names one"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,5 +159,23 @@ mod tests {
         let room = recorded.room_for_batch().expect("room on 139.8 GiB");
         assert_eq!(usual[4..], [room.could], "as a report says it");
         assert_eq!(asked(&[24]), [24]);
+    }
+
+    #[test]
+    fn why_nothing_is_known_says_what_was_looked_at() {
+        let recording = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/replay/unet.jsonl");
+        let other = CommandLine::typed("python3 other.py --batch-size 16");
+        let named = [recording.into_os_string()];
+        let said = predicted(&other, &named, &[8]).expect("a recording");
+        assert!(!said.is_known());
+        assert_eq!(
+            said.why_unknown,
+            "no run of this command is recorded there with a peak (another directory, program or option is another command)"
+        );
+        assert_eq!(
+            no_run_among(5),
+            "none of the 5 latest sessions has a run of this command with a peak (another directory, program or option is another command); \
+             --recording ID names one"
+        );
     }
 }

@@ -1,9 +1,10 @@
 //! Which recording is meant: a file, a session's directory, the beginning of a session's name, its job,
 //! or the latest. Sessions that still run are among them.
 
-use super::sessions::{Meant, meant};
-use crate::command::quoted;
+use super::sessions::{Meant, meant_here};
+use crate::command::{CommandLine, quoted};
 use crate::event::Job;
+use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::recording::{self, BaseDirs};
 use crate::state::State;
 use anyhow::{Context, bail, ensure};
@@ -32,6 +33,10 @@ impl RecordedSession {
 
 /// How many names are listed where several fit.
 const LISTED: usize = 4;
+
+/// How many sessions' first lines are read to find those of a command, and how many of these are read whole.
+const LOOKED_AT: usize = 64;
+const READ: usize = 6;
 
 /// The recorded sessions of this user's environment, the one written to last first.
 pub fn all() -> Vec<RecordedSession> {
@@ -97,13 +102,25 @@ pub fn find(name: Option<&OsStr>) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// The session's name: of a recording that lies in its directory, that directory's.
-pub fn id_of(path: &Path) -> Option<String> {
-    if path.file_name() != Some(OsStr::new(recording::RECORDING)) {
-        return Some(recording::header(path)?.id);
-    }
-    let directory = path.parent()?.file_name()?;
-    Some(directory.to_string_lossy().into_owned())
+/// Recordings of a command like this one, the latest first, and how many there are of any.
+pub fn like(command: &CommandLine) -> (Vec<PathBuf>, usize) {
+    let mut asked = all();
+    asked.truncate(LOOKED_AT);
+    like_among(command, asked)
+}
+
+fn like_among(command: &CommandLine, asked: Vec<RecordedSession>) -> (Vec<PathBuf>, usize) {
+    let launch = LaunchEnvironment::default();
+    let reading = WorkloadKey::new(&command.without_secrets(), &launch);
+    let is_like = |path: &PathBuf| {
+        recording::header(path).is_some_and(|header| {
+            header.command.cwd == command.cwd
+                && WorkloadKey::new(&header.command, &launch).likeness == reading.likeness
+        })
+    };
+    let all = asked.len();
+    let paths = asked.into_iter().map(|session| session.path);
+    (paths.filter(is_like).take(READ).collect(), all)
 }
 
 /// The recording of the session of this name, or that alone begins so; a file's path names none.
@@ -112,6 +129,24 @@ pub fn id_of(path: &Path) -> Option<String> {
 /// There is none, or there are several.
 pub fn find_session(name: &str) -> anyhow::Result<PathBuf> {
     readable(by_name(name, everywhere())?)
+}
+
+/// The names of the sessions that a word is, or is the beginning of; the latest first.
+pub fn named(word: &str) -> Vec<String> {
+    let begin = all()
+        .into_iter()
+        .filter(|session| !word.is_empty() && session.id.starts_with(word));
+    let (whole, others): (Vec<String>, Vec<String>) =
+        begin.map(|session| session.id).partition(|id| id == word);
+    match whole.is_empty() {
+        true => others,
+        false => whole,
+    }
+}
+
+/// Whether a file is a recording.
+pub fn is_recording(path: &Path) -> bool {
+    path.is_file() && recording::header(path).is_some()
 }
 
 /// What to type after `oomph again` for a recording: the session's name, where it is stored under that, or else the file.
@@ -174,7 +209,14 @@ fn find_among(
 }
 
 fn by_name(text: &str, all: Vec<RecordedSession>) -> anyhow::Result<PathBuf> {
-    match meant(text, all, |session| &session.id, RecordedSession::job) {
+    let is_asked = |session: &RecordedSession| session.is_asked;
+    match meant_here(
+        text,
+        all,
+        |session| &session.id,
+        RecordedSession::job,
+        is_asked,
+    ) {
         Meant::One(session) => Ok(session.path),
         Meant::None => {
             bail!(
@@ -252,6 +294,59 @@ mod tests {
                 .contains("does not exist")
         );
         assert!(found("night.log").unwrap_err().contains("does not exist"));
+    }
+
+    /// No list shows it, so that a few letters do not mean it.
+    #[test]
+    fn one_of_another_environment_is_meant_by_its_whole_name_alone() {
+        assert_eq!(found("20260304-1").unwrap(), "/s/20260304-1-python3-2");
+    }
+
+    #[test]
+    fn recordings_of_a_command_are_those_of_its_program_with_any_batch() {
+        use crate::event::{Event, EventKind, SCHEMA, SessionStarted};
+        use crate::recording::{Recorder, RecorderOptions};
+        use crate::units::Moment;
+        let directory = tempfile::tempdir().expect("a directory");
+        let recorded = |name: &str, words: &str| {
+            let path = directory.path().join(name);
+            let mut recorder =
+                Recorder::create(&path, RecorderOptions::default()).expect("a recorder");
+            let header = SessionStarted {
+                id: name.into(),
+                wall: 1e9,
+                monotonic: 0,
+                schema: SCHEMA,
+                version: "0".into(),
+                command: CommandLine::typed(words),
+                probe: true,
+                nvml: true,
+                job: None,
+                host: None,
+                again_of: None,
+            };
+            recorder.write(&Event {
+                at: Moment::ZERO,
+                what: EventKind::SessionStarted(header),
+            });
+            assert!(recorder.finish(Duration::from_secs(20)));
+            RecordedSession {
+                id: name.into(),
+                path,
+                written: SystemTime::UNIX_EPOCH,
+                is_asked: true,
+            }
+        };
+        let all = vec![
+            recorded("latest.jsonl", "python other.py --batch-size 8"),
+            recorded("like.jsonl", "python train.py --batch-size 8"),
+            recorded("too.jsonl", "python train.py --batch-size 64"),
+        ];
+        let (found, looked_at) =
+            like_among(&CommandLine::typed("python train.py --batch-size 16"), all);
+        let names = found.iter().filter_map(|path| path.file_name());
+        assert_eq!(names.collect::<Vec<_>>(), ["like.jsonl", "too.jsonl"]);
+        assert_eq!(looked_at, 3);
     }
 
     #[test]

@@ -231,7 +231,8 @@ pub fn choose(name: Option<&str>, verb: &str) -> Result<Chosen, NoChoice> {
     if let Meant::One(found) = meant(name, dead, |found| &found.id, job_of) {
         return Err(dead_one(found));
     }
-    match meant(name, stored, |stored| &stored.id, job_of_stored) {
+    let is_asked = |stored: &Stored| stored.is_asked;
+    match meant_here(name, stored, |stored| &stored.id, job_of_stored, is_asked) {
         Meant::One(stored) => Err(ended_one(stored)),
         Meant::Several(stored) => Err(several_ended(name, verb, &stored)),
         Meant::None => Err(NoChoice::Unknown(name.to_string())),
@@ -273,6 +274,20 @@ pub enum Meant<T> {
     /// It has that name, is the latest of that job, or is the only one whose name starts so.
     One(T),
     Several(Vec<T>),
+}
+
+/// What a name means among sessions, of which those in another state directory are found by their whole names alone: no list
+/// shows them.
+pub fn meant_here<T>(
+    name: &str,
+    of: Vec<T>,
+    id: impl Fn(&T) -> &String,
+    job: impl Fn(&T) -> Option<Job>,
+    is_asked: impl Fn(&T) -> bool,
+) -> Meant<T> {
+    let is_meant = |one: &T| is_asked(one) || id(one) == name;
+    let of = of.into_iter().filter(is_meant).collect();
+    meant(name, of, id, job)
 }
 
 /// What `name` means among sessions: a whole ID, then a job (its latest restart, unless `-rN` says

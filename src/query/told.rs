@@ -67,12 +67,25 @@ pub fn name_of(state: &State, path: &Path) -> String {
 }
 
 /// What the last run of a session that has ended left unused, and how far the batch could have gone, where it did not grow.
-pub(super) fn unused(state: &State) -> Option<String> {
-    let recorded = EndedSession::new(state, None)?;
-    match report::growth(state) {
-        Some(_) => None,
-        None => report::unused_in_report(state, recorded.room_for_batch()),
+pub(super) fn unused(state: &State) -> Unused {
+    let recorded = EndedSession::new(state, None);
+    let recorded = recorded.filter(|_| report::growth(state).is_none());
+    let Some(room) = recorded.map(|recorded| recorded.room_for_batch()) else {
+        return Unused::default();
+    };
+    Unused {
+        sentence: report::unused_in_report(state, room),
+        batch: room.ok().and_then(|room| report::larger_batch(state, room)),
     }
+}
+
+/// What the last run left unused.
+#[derive(Debug, Default)]
+pub(super) struct Unused {
+    /// With the batch that it would be enough for, or why none is named.
+    pub sentence: Option<String>,
+    /// "a batch of 48 would fit (32 ran)"
+    pub batch: Option<String>,
 }
 
 /// A recording, read to its end.
@@ -116,7 +129,7 @@ impl Told {
 
     /// What its last run left unused, and how far the batch could have gone.
     pub fn unused(&self) -> Option<String> {
-        unused(&self.story.state)
+        unused(&self.story.state).sentence
     }
 
     /// The remedies for the recorded command; empty where memory did not run out in its last run. Without names of

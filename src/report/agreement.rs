@@ -29,6 +29,7 @@ fn explained(story: &SessionStory) -> String {
         again: None,
         ended,
         growth: None,
+        room: None,
     })
 }
 
@@ -181,7 +182,7 @@ fn ram_that_others_have_is_not_the_trainings() {
     let story = story("encoder-lengths");
     let said = story.sentences().join(" ");
     assert!(
-        said.ends_with("with a peak of 12.7 GiB and at most 798 MiB of RAM."),
+        said.ends_with("with a peak of 12.7 GiB and at most 798 MiB of RAM of its own."),
         "{said}"
     );
     assert!(

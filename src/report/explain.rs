@@ -54,6 +54,8 @@ pub struct Explanation<'a> {
     pub again: Option<&'a str>,
     /// How the last recorded run ended, and what it left unused, in sentences.
     pub ended: Vec<String>,
+    /// How far the batch of the last recorded run could have gone: `a batch of 48 would fit (32 ran)`.
+    pub room: Option<String>,
     /// By how much what stays between steps grew in a recorded run that went well.
     pub growth: Option<String>,
 }
@@ -611,6 +613,7 @@ pub fn value(explanation: &Explanation) -> Value {
         "remedies": remedies,
         "losses": explanation.proofs,
         "followed": explanation.followed,
+        "room": explanation.room,
     })
 }
 

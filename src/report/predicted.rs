@@ -34,7 +34,7 @@ pub struct PredictedBatches {
     /// What PyTorch could reserve on the GPU that was recorded last, if nobody else uses it.
     pub room: Option<Bytes>,
     /// Why nothing is known, where that is so.
-    pub why_unknown: &'static str,
+    pub why_unknown: String,
 }
 
 impl PredictedBatches {
@@ -162,7 +162,7 @@ mod tests {
             ],
             sources: vec!["20260301-090000-python".into()],
             room: Some(Bytes::gib(23)),
-            why_unknown: "",
+            why_unknown: String::new(),
         };
         assert_eq!(
             said.text(),
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(said.json_lines().lines().count(), 4);
         let nothing = PredictedBatches {
             needs: vec![(8, BatchNeed::Unknown)],
-            why_unknown: "no run is recorded",
+            why_unknown: "no run is recorded".into(),
             ..said
         };
         assert_eq!(nothing.text(), "");

@@ -6,6 +6,7 @@ use super::score;
 use crate::diagnosis;
 use crate::document::RunProof;
 use crate::event::{Event, EventKind, HostMemory};
+use crate::recognize::CommandLayout;
 use crate::state::{OomIncident, RankState, Run, RunOutcome, State};
 use crate::units::{Bytes, Moment, RunNumber, clock_face};
 use std::time::Duration;
@@ -104,6 +105,7 @@ impl SessionStory {
             }];
         };
         let mut sentences = vec![self.sentence(first)];
+        sentences.extend(unseen(first));
         match runs.len() {
             1 => {}
             2 => {
@@ -249,12 +251,12 @@ impl SessionStory {
     }
 }
 
-/// "at most 1.20 GiB of RAM": what a run's own processes had when the machine, or their group, used most. What others on the
+/// "at most 1.20 GiB of RAM of its own": what a run's own processes had when the machine, or their group, used most. What others on the
 /// machine have is not the training's. `None` where that was not told apart.
 fn own_ram(run: &Run) -> Option<String> {
     let (_, memory) = run.host_at_peak.as_deref()?;
     let own: Bytes = memory.roles.iter().map(|role| role.held).sum();
-    (own > Bytes::ZERO).then(|| format!("at most {own} of RAM"))
+    (own > Bytes::ZERO).then(|| format!("at most {own} of RAM of its own"))
 }
 
 /// Runs that nothing more is said of.
@@ -297,6 +299,15 @@ pub fn capacity_of(state: &State, run: &Run) -> Option<Bytes> {
     device.or(state.devices.first())?.capacity
 }
 
+/// Why nothing is known of a run's memory but what NVML says of the GPU.
+fn unseen(run: &Run) -> Option<String> {
+    let option = CommandLayout::new(&run.command).keeps_probe_out(&run.command);
+    let option = option.filter(|_| run.ranks.is_empty())?;
+    Some(format!(
+        "There is no curve of what it allocated: python {option} keeps oomph's probe out, so that only the GPU's own figures were seen."
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -315,6 +326,19 @@ mod tests {
         }
         story.open_end = open_end;
         story.finish().sentences()
+    }
+
+    #[test]
+    fn a_run_that_kept_the_probe_out_says_why_there_is_no_curve() {
+        let said = SessionStory::new(recorded("isolated")).sentences();
+        assert_eq!(
+            said.last().map(String::as_str),
+            Some(
+                "There is no curve of what it allocated: python -I keeps oomph's probe out, so that only the GPU's own figures were seen."
+            )
+        );
+        let seen = SessionStory::new(recorded("vit")).sentences();
+        assert!(!seen.iter().any(|said| said.contains("no curve")));
     }
 
     #[test]

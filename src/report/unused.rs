@@ -1,6 +1,6 @@
 //! What a run that has ended left of its GPU unused, and how far the batch could have gone.
 
-use crate::forecast::{BatchRoom, RoomBasis};
+use crate::forecast::{BatchRoom, NoRoom, RoomBasis};
 use crate::state::State;
 use crate::units::Bytes;
 
@@ -43,16 +43,19 @@ pub fn larger_batch(state: &State, room: BatchRoom) -> Option<String> {
     Some(format!("a batch of {could} {fits} ({now} ran)"))
 }
 
-/// The same for a report: also without a larger batch what was unused, of any last run that ended without an OOM.
-pub fn unused_in_report(state: &State, room: Option<BatchRoom>) -> Option<String> {
+/// The same for a report: also without a larger batch what was unused and why none is named, of any last run that ended without an
+/// OOM.
+pub fn unused_in_report(state: &State, room: Result<BatchRoom, NoRoom>) -> Option<String> {
     let run = state.run().filter(|run| run.oom_count == 0)?;
-    let with_batch = room.and_then(|room| unused(state, room));
-    let words = with_batch.or_else(|| {
+    let with_batch = room.ok().and_then(|room| unused(state, room));
+    let words = with_batch.map(|words| format!("{words}."));
+    words.or_else(|| {
         let unused = unused_bytes(state)?;
         let capacity = super::story::capacity_of(state, run)?;
-        Some(format!("{unused} of {capacity} unused"))
-    });
-    words.map(|words| format!("{words}."))
+        let why = room.err().and_then(NoRoom::sentence);
+        let why = why.map_or(String::new(), |why| format!(" {why}"));
+        Some(format!("{unused} of {capacity} unused.{why}"))
+    })
 }
 
 /// Of the device that had the least of it.
@@ -82,7 +85,7 @@ mod tests {
         state
     }
 
-    fn room(state: &State) -> Option<BatchRoom> {
+    fn room(state: &State) -> Result<BatchRoom, NoRoom> {
         let command = &state.run().expect("a run").command;
         let (launch, inputs) = (LaunchEnvironment::default(), ForecastInputs::default());
         room_after_end(command, state, &launch, &inputs)
@@ -108,9 +111,20 @@ mod tests {
 
     #[test]
     fn nothing_is_said_of_larger_batches_where_memory_ran_out_or_the_replay_is_not_believed() {
-        assert_eq!(room(&recorded("capacity")), None);
+        assert_eq!(room(&recorded("capacity")), Err(NoRoom::Unseen));
         // Its inputs differ from step to step, and six steps do not say how much.
-        assert_eq!(room(&recorded("encoder-lengths")), None);
+        let why = |name| {
+            let state = recorded(name);
+            unused_in_report(&state, room(&state)).expect("words")
+        };
+        assert_eq!(
+            why("encoder-lengths"),
+            "62.7 GiB of 79.2 GiB unused. No larger batch is named: its steps need different amounts, and 6 of them do not show the largest."
+        );
+        assert_eq!(
+            why("two-ranks"),
+            "137.2 GiB of 139.8 GiB unused. No larger batch is named: its 2 processes share the GPU."
+        );
     }
 
     #[test]
@@ -182,7 +196,7 @@ mod tests {
             }),
         );
         assert_eq!(
-            unused_in_report(&scene.state, None).as_deref(),
+            unused_in_report(&scene.state, Err(NoRoom::Unseen)).as_deref(),
             Some("9.98 GiB of 23.6 GiB unused.")
         );
     }
@@ -201,7 +215,7 @@ mod tests {
             is_alone: false,
             parts: 1,
         };
-        let said = unused_in_report(&state, Some(room)).expect("words");
+        let said = unused_in_report(&state, Ok(room)).expect("words");
         assert!(
             said.ends_with("a batch of 512 may fit (16 ran). By the allocations of step 3, of 12 that ran; oomph fit measures it."),
             "{said}"

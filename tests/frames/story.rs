@@ -551,6 +551,7 @@ impl Story {
             rank: None,
             ranks: None,
             other_process: None,
+            too_large_by: None,
         });
         self
     }

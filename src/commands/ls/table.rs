@@ -34,7 +34,15 @@ pub(super) fn table(rows: &[SessionRow], third: ThirdColumn, width: Option<usize
     };
     let mut lines = vec![
         [
-            "ID", "JOB", "STATE", head, "SINCE", "DEVICE", "PEAK", "RAM", "COMMAND",
+            "ID",
+            "JOB",
+            "STATE",
+            head,
+            "SINCE",
+            "DEVICE",
+            "PEAK",
+            "RAM IN ALL",
+            "COMMAND",
         ]
         .map(String::from),
     ];
@@ -219,14 +227,14 @@ mod tests {
         );
         let lines: Vec<&str> = whole.lines().collect();
         assert!(
-            lines[0].contains("PEAK      RAM                  COMMAND"),
+            lines[0].contains("PEAK      RAM IN ALL           COMMAND"),
             "{whole}"
         );
         assert!(lines[1].contains("3.00 GiB  31.5 of 32.0 GiB"), "{whole}");
         assert!(lines[2].contains("3.00 GiB  –  "), "{whole}");
         assert!(lines[3].contains("512 MiB of 32.0 GiB"), "{whole}");
         let without = table(&[sample("b", "sh")], ThirdColumn::Screen, None);
-        assert!(!without.contains("RAM"), "{without}");
+        assert!(!without.contains("RAM IN ALL"), "{without}");
     }
 
     #[test]

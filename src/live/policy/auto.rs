@@ -12,7 +12,7 @@ use crate::live::session::changes::{ChangeFate, NextRun};
 use crate::remedy::{self, Plan, Remedy, RemedyId};
 use crate::state::RunOutcome;
 use crate::units::{RunNumber, clock_face};
-use decision::{AutoDecision, AutoSituation, Candidate, decide};
+use decision::{AutoDecision, AutoSituation, Candidate, TooLarge, decide};
 
 /// Remedies that are also tried together.
 const TOGETHER: [&[RemedyId]; 3] = [
@@ -106,6 +106,12 @@ impl Policy for Auto {
             has_checkpoint: run.is_disk_silent || run.inputs.launch.checkpoint.is_some(),
             candidates: &candidates,
             tried: &tried,
+            too_large: run.findings.iter().find_map(|finding| {
+                Some(TooLarge {
+                    by: finding.too_large_by?,
+                    advice: finding.advice.first().map(ToString::to_string),
+                })
+            }),
         };
         match decide(&situation, &self.options) {
             AutoDecision::Refuse(veto) if run.change == ChangeFate::Rejected => {

@@ -6,7 +6,7 @@
 
 use crate::command::CommandLine;
 use crate::diagnosis;
-use crate::event::{Event, EventKind, SessionStarted};
+use crate::event::{Event, SessionStarted};
 use crate::forecast::{Observation, SeenIn};
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::recording::{self, BaseDirs};
@@ -188,7 +188,7 @@ fn runs_of(path: &Path, header: &SessionStarted, before: &Before) -> Vec<Run> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Exit, SCHEMA};
+    use crate::event::{EventKind, Exit, SCHEMA};
     use crate::recording::{BaseDir, Recorder, RecorderOptions};
     use crate::state::tests::staged::{command, exited, gib, hello, started, step};
 

@@ -146,6 +146,7 @@ fn finding(cause: Cause) -> Finding {
         rank: None,
         ranks: None,
         other_process: None,
+        too_large_by: None,
     }
 }
 

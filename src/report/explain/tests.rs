@@ -37,6 +37,7 @@ fn explanation(ooms: &[Explained]) -> Explanation<'_> {
         again: None,
         ended: Vec::new(),
         growth: None,
+        room: None,
     }
 }
 
@@ -118,7 +119,7 @@ fn what_a_text_lacks_is_null_and_never_worked_out() {
         oom["others"],
         serde_json::json!([{"pid": 77, "used": null}])
     );
-    assert_eq!(value["remedies"], serde_json::json!([]));
+    assert_eq!(value["room": null, "remedies"], serde_json::json!([]));
     let empty = parsed(&[]);
     assert_eq!(
         empty,

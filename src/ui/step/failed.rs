@@ -6,7 +6,7 @@ use super::traced::StepKey;
 use super::{choice, facts_on_a_rule};
 use crate::anatomy::Category;
 use crate::document::{self, MemoryHolder};
-use crate::event::{OomRecord, SourceLine};
+use crate::event::OomRecord;
 use crate::ui::canvas::Canvas;
 use crate::ui::dialogs::oom::phase_of;
 use crate::ui::scene::Scene;
@@ -20,12 +20,6 @@ const ABOVE: u16 = 4;
 
 /// Frames of the stack: the program's innermost line, what it called, and what led to it.
 const FRAMES: usize = 3;
-
-fn is_librarys(line: &SourceLine) -> bool {
-    ["/site-packages/", "/dist-packages/", "/torch/"]
-        .iter()
-        .any(|part| line.file.contains(part))
-}
 
 /// Draws it instead of chart and panes.
 pub(super) fn draw(canvas: &mut Canvas, key: StepKey, view: &View, scene: &Scene) {
@@ -69,7 +63,7 @@ pub(super) fn draw(canvas: &mut Canvas, key: StepKey, view: &View, scene: &Scene
 fn asked_for(canvas: &mut Canvas, record: &OomRecord) {
     let arrow = canvas.theme.glyphs.arrow;
     // The innermost one comes first in the record.
-    let own = record.stack.iter().position(|line| !is_librarys(line));
+    let own = record.stack.iter().position(|line| !line.is_librarys());
     let from = own.map_or(0, |own| own.saturating_sub(1));
     let mut stack: Vec<String> = (record.stack.iter().skip(from).take(FRAMES))
         .map(|line| line.path_to(None, ""))

@@ -12,7 +12,7 @@ use crate::remedy::{
     promise,
 };
 use crate::state::RunOutcome;
-use crate::units::clock_face;
+use crate::units::{Bytes, clock_face};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
@@ -211,6 +211,16 @@ pub(super) struct AutoSituation<'a> {
     pub candidates: &'a [Candidate],
     /// The commands so far.
     pub tried: &'a [CommandLine],
+    /// By how much it is too large whatever is done to its activations.
+    pub too_large: Option<TooLarge>,
+}
+
+/// What needs too much without any activations: the model, or the optimizer's step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TooLarge {
+    pub by: Bytes,
+    /// What would need less, and oomph cannot change.
+    pub advice: Option<String>,
 }
 
 /// One remedy, or several together.
@@ -277,6 +287,8 @@ pub(super) enum AutoVeto {
     NothingFits,
     /// No remedy can be applied to this command.
     NoRemedy,
+    /// None helps.
+    TooLarge(TooLarge),
 }
 
 pub(super) fn decide(situation: &AutoSituation<'_>, options: &AutoOptions) -> AutoDecision {
@@ -392,7 +404,12 @@ fn choose(situation: &AutoSituation<'_>, options: &AutoOptions) -> AutoDecision 
     }
     match best {
         Some((_, index)) => AutoDecision::Relaunch(index),
-        None => AutoDecision::Refuse(refusal),
+        None => AutoDecision::Refuse(match (refusal, &situation.too_large) {
+            (AutoVeto::NoRemedy | AutoVeto::NothingFits, Some(too_large)) => {
+                AutoVeto::TooLarge(too_large.clone())
+            }
+            (refusal, _) => refusal,
+        }),
     }
 }
 
@@ -459,6 +476,7 @@ fn weight(refusal: &AutoVeto) -> u8 {
         | AutoVeto::PartOfAJob(_)
         | AutoVeto::Enough(_)
         | AutoVeto::NoTime(..)
+        | AutoVeto::TooLarge(_)
         | AutoVeto::Cause(_) => 5,
     }
 }
@@ -501,6 +519,16 @@ impl fmt::Display for AutoVeto {
             AutoVeto::Tried => f.write_str("everything that might help has been tried"),
             AutoVeto::NothingFits => f.write_str("no remedy is predicted to fit"),
             AutoVeto::NoRemedy => f.write_str("no remedy can be applied to this command"),
+            AutoVeto::TooLarge(TooLarge { by, advice }) => {
+                write!(
+                    f,
+                    "without any activations it is {by} too large for this GPU, so no smaller batch helps"
+                )?;
+                match advice {
+                    Some(advice) => write!(f, "; what would: {advice}"),
+                    None => Ok(()),
+                }
+            }
         }
     }
 }

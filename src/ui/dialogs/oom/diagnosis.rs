@@ -6,7 +6,7 @@ use super::{Page, blocks, title_parts};
 use crate::diagnosis::{Finding, Phrase};
 use crate::document::markdown::{code, markdown as list};
 use crate::document::{self, DocumentBlock, Figure, FigureSum, Relaunch, SumOf, Tree};
-use crate::event::{NvmlState, Retainers, as_typed};
+use crate::event::{NvmlState, Retainers, SourceLine, as_typed};
 use crate::remedy::Remedy;
 use crate::state::{OomIncident, Run};
 use crate::ui::canvas::StyledLine;
@@ -116,9 +116,17 @@ fn evidence(page: Page) -> Vec<DocumentBlock> {
     let record = incident(scene).and_then(|oom| oom.record.as_ref());
     if let Some(record) = record.filter(|record| !record.stack.is_empty()) {
         all.push(DocumentBlock::heading("where the allocation failed"));
-        all.push(DocumentBlock::Tree(Tree::Stack(record.stack.clone())));
+        all.push(DocumentBlock::Tree(Tree::Stack(from_own_line(
+            &record.stack,
+        ))));
     }
     all
+}
+
+/// The program's own line first, and what called it: what it calls is a library's.
+fn from_own_line(stack: &[SourceLine]) -> Vec<SourceLine> {
+    let own = stack.iter().position(|line| !line.is_librarys());
+    stack[own.unwrap_or(0)..].to_vec()
 }
 
 fn incident<'a>(scene: &Scene<'a>) -> Option<&'a OomIncident> {
@@ -235,4 +243,33 @@ fn one_remedy(remedy: &Remedy) -> String {
     let parts = [need.as_str(), verdict, &remedy.numerics()];
     let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     format!("{} ({})", remedy.title, parts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_it_failed_begins_with_the_programs_line() {
+        let line = |file: &str| SourceLine {
+            file: file.into(),
+            line: 1,
+            function: "forward".into(),
+        };
+        let stack = [
+            line("/v/site-packages/torch/nn/functional.py"),
+            line("/w/models.py"),
+            line("/v/site-packages/torch/nn/modules/module.py"),
+            line("/w/train.py"),
+        ];
+        let files = |stack: &[SourceLine]| -> Vec<String> {
+            from_own_line(stack)
+                .into_iter()
+                .map(|line| line.file)
+                .collect()
+        };
+        assert_eq!(files(&stack)[0], "/w/models.py");
+        assert_eq!(files(&stack).len(), 3);
+        assert_eq!(files(&stack[..1]).len(), 1, "it is all that is known");
+    }
 }

@@ -46,6 +46,7 @@ fn situation(candidates: &[Candidate]) -> AutoSituation<'_> {
         has_checkpoint: false,
         candidates,
         tried: &[],
+        too_large: None,
     }
 }
 
@@ -412,4 +413,23 @@ fn a_command_without_remedies_says_so() {
         decide(&situation(&too_much), &allowing(&[])),
         AutoDecision::Refuse(AutoVeto::NothingFits)
     );
+    // Where the model or the optimizer's step is too large by itself, by how much, and what that takes.
+    let too_large = Some(TooLarge {
+        by: Bytes::gib(9),
+        advice: Some("at least 2 GPUs, with the model sharded over them (FSDP, ZeRO-3)".into()),
+    });
+    for candidates in [&[][..], &too_much] {
+        let situation = AutoSituation {
+            too_large: too_large.clone(),
+            ..situation(candidates)
+        };
+        let AutoDecision::Refuse(veto) = decide(&situation, &allowing(&[])) else {
+            panic!("nothing to try");
+        };
+        assert_eq!(
+            veto.to_string(),
+            "without any activations it is 9.00 GiB too large for this GPU, so no smaller batch helps; \
+             what would: at least 2 GPUs, with the model sharded over them (FSDP, ZeRO-3)"
+        );
+    }
 }
