@@ -349,6 +349,8 @@ const NEARLY_ALL: f64 = 0.95;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownLines {
     known: Bytes,
+    /// What of it is told by the blocks' sizes.
+    alike: Bytes,
     of: Bytes,
 }
 
@@ -363,6 +365,7 @@ impl KnownLines {
         let named = || record.lines.iter().map(|line| line.bytes).sum();
         Some(KnownLines {
             known: record.lines_known.unwrap_or_else(named),
+            alike: record.lines_alike.unwrap_or_default(),
             of: record.sample.allocated,
         })
     }
@@ -378,10 +381,18 @@ impl KnownLines {
 
     /// "known for 0.5 of 23.4 GiB", where that is not nearly all.
     pub fn words(self) -> Option<String> {
-        let (known, of) = (self.known.as_gib(), self.of.as_gib());
-        (self.share() < NEARLY_ALL).then(|| match of >= 1.0 {
-            true => format!("known for {known:.1} of {of:.1} GiB"),
-            false => format!("known for {} of {}", self.known, self.of),
+        let recorded = self.known - self.alike;
+        let (known, of) = (recorded.as_gib(), self.of.as_gib());
+        let is_told = self.share() < NEARLY_ALL || self.alike > Bytes::ZERO;
+        is_told.then(|| {
+            let known = match of >= 1.0 {
+                true => format!("known for {known:.1} of {of:.1} GiB"),
+                false => format!("known for {recorded} of {}", self.of),
+            };
+            match self.alike {
+                Bytes::ZERO => known,
+                alike => format!("{known}, and for {alike} more by blocks of the same size"),
+            }
         })
     }
 }

@@ -447,6 +447,9 @@ pub struct OomRecord {
     /// probes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lines_known: Option<Bytes>,
+    /// How many of them are of blocks that have no stack, but the size of others that have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines_alike: Option<Bytes>,
     /// The lines whose live memory grows from step to step, from two sums taken after steps; most
     /// first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

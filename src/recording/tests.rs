@@ -83,6 +83,7 @@ fn oom(seconds: f64) -> Event {
     let what = EventKind::Oom(OomRecord {
         zero: None,
         lines_known: None,
+        lines_alike: None,
         pid: Pid(100),
         device: 0,
         requested: Bytes::gib(2),

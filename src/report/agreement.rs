@@ -230,6 +230,23 @@ fn where_few_lines_are_known_those_of_a_traced_step_stand_in() {
     assert!(said.contains(step), "{said}");
 }
 
+/// Blocks from before stacks were recorded have the lines of those of their size that came later: then most of it is known.
+#[test]
+fn lines_by_the_sizes_of_blocks_are_told_as_that() {
+    let mut story = story("leak-traced");
+    let oom = &mut story.ooms[0];
+    let record = oom.incident.record.as_mut().expect("a record");
+    record.lines_known = Some(Bytes::gib(130));
+    record.lines_alike = Some(Bytes::gib(100));
+    let said = explained(&story);
+    assert!(
+        said.contains("Lines known for 30.0 of 138.2 GiB, and for 100.0 GiB more by blocks of the same size: oomph records"),
+        "{said}"
+    );
+    let said = markdown(&story, &PageOptions::default());
+    assert!(!said.contains("was traced whole; of its peak"), "{said}");
+}
+
 #[test]
 fn how_full_the_gpu_is_is_told_by_one_sum() {
     let said = explained(&story("evaluation"));

@@ -24,6 +24,7 @@ impl Failed {
         OomRecord {
             zero: None,
             lines_known: None,
+            lines_alike: None,
             pid: Pid(7),
             device: 0,
             requested: gib(self.requested),

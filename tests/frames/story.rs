@@ -400,6 +400,7 @@ impl Story {
         let mut oom = OomRecord {
             zero: None,
             lines_known: None,
+            lines_alike: None,
             pid: self.pid(0),
             device: 0,
             requested: gib(1.2),

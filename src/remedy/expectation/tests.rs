@@ -93,6 +93,7 @@ fn oom(allocated: u64, reserved: u64, requested: u64, free: u64) -> OomIncident 
         record: Some(OomRecord {
             zero: None,
             lines_known: None,
+            lines_alike: None,
             pid: Pid(7),
             device: 0,
             requested: Bytes::gib(requested),

@@ -119,11 +119,11 @@ fn what_a_text_lacks_is_null_and_never_worked_out() {
         oom["others"],
         serde_json::json!([{"pid": 77, "used": null}])
     );
-    assert_eq!(value["room": null, "remedies"], serde_json::json!([]));
+    assert_eq!(value["remedies"], serde_json::json!([]));
     let empty = parsed(&[]);
     assert_eq!(
         empty,
-        serde_json::json!({"version": 1, "again": null, "ooms": [], "findings": [], "remedies": [], "losses": [], "followed": []})
+        serde_json::json!({"version": 1, "again": null, "ooms": [], "findings": [], "remedies": [], "room": null, "losses": [], "followed": []})
     );
 }
 
@@ -189,6 +189,7 @@ fn what_held_the_memory_is_named_line_by_line() {
     incident.record = Some(OomRecord {
         zero: None,
         lines_known: None,
+        lines_alike: None,
         pid: Pid(5),
         device: 3,
         requested: Bytes::mib(512),

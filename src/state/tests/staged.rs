@@ -151,6 +151,7 @@ pub(crate) fn record(
     OomRecord {
         zero: None,
         lines_known: None,
+        lines_alike: None,
         pid: Pid(pid),
         device: 0,
         requested,

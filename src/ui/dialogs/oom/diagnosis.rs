@@ -3,6 +3,7 @@
 
 use super::remedies::need;
 use super::{Page, blocks, title_parts};
+use crate::anatomy::StepAnatomy;
 use crate::diagnosis::{Finding, Phrase};
 use crate::document::markdown::{code, markdown as list};
 use crate::document::{self, DocumentBlock, Figure, FigureSum, Relaunch, SumOf, Tree};
@@ -135,9 +136,15 @@ fn incident<'a>(scene: &Scene<'a>) -> Option<&'a OomIncident> {
 
 fn largest_lines(scene: &Scene, most: usize) -> Vec<DocumentBlock> {
     match (scene.state.run(), incident(scene)) {
-        (Some(run), Some(oom)) => document::largest_lines(oom, &run.source, most),
+        (Some(run), Some(oom)) => lines_or_of_step(run, oom, most),
         (_, _) => Vec::new(),
     }
+}
+
+fn lines_or_of_step(run: &Run, oom: &OomIncident, most: usize) -> Vec<DocumentBlock> {
+    let rank = run.rank_of(oom);
+    let step = rank.and_then(|rank| StepAnatomy::of_oom(&rank.traces));
+    document::largest_lines_or_of_step(oom, &run.source, most, step.as_ref())
 }
 
 fn retainers<'a>(scene: &Scene<'a>) -> Option<&'a Retainers> {
@@ -173,7 +180,7 @@ pub(crate) fn markdown(dialog: &OomDialog, scene: &Scene) -> String {
     }
     let mut all: Vec<DocumentBlock> = scene.findings.first().map(of_finding).unwrap_or_default();
     if let (Some(run), Some(oom)) = (run, oom) {
-        all.extend(document::largest_lines(oom, &run.source, LINES));
+        all.extend(lines_or_of_step(run, oom, LINES));
     }
     all.extend(remedy(dialog, scene));
     text + &list(&all)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from ..common.protocols import Line, Segments
 
 MAX_LINES = 12
+# Blocks from this size on (bytes) are told by it: what is smaller has too few sizes.
+TELLING = 1 << 20
 
 
 def free_blocks(segments: Segments) -> tuple[int, list[Line]]:
@@ -55,12 +57,16 @@ class Holding:
         self.inside: dict[Any, Any] = {}
 
 
-def holdings(segments: Segments, owners: Owners, kinds: dict[int, str] | None = None) -> tuple[list[Line], int]:
-    """The lines that hold the most bytes, largest first, separately for each kind of content, and the bytes of
-    all lines. `kinds` maps an address to the kind of tensor there, as far as an optimizer knows it. Blocks
-    without a stack belong to no line: those of backward, and those from before the recording."""
+def holdings(
+    segments: Segments, owners: Owners, kinds: dict[int, str] | None = None, by_size: bool = False
+) -> tuple[list[Line], int, int]:
+    """The lines that hold the most bytes, largest first, separately for each kind of content, the bytes of
+    all lines, and how many of these are a line's by their size alone. `kinds` maps an address to the kind of tensor
+    there, as far as an optimizer knows it. Blocks without a stack belong to no line: those of backward, and those from
+    before the recording; with `by_size` one of these is of the lines whose blocks have its size (see `unplaced`)."""
     kinds = kinds or {}
     found: dict[Any, Any] = {}
+    sizes: dict[int, dict[Any, int]] = {}
     for own, inside, block in placed(segments, owners):
         key_of = own, kinds.get(block.get("address"))
         of = found.get(key_of)
@@ -69,8 +75,45 @@ def holdings(segments: Segments, owners: Owners, kinds: dict[int, str] | None = 
         of.bytes += block["size"]
         of.blocks += 1
         of.inside[inside] = of.inside.get(inside, 0) + block["size"]
+        if by_size and block["size"] >= TELLING and key_of[1] is None:
+            of_size = sizes.setdefault(block["size"], {})
+            of_size[key_of, inside] = of_size.get((key_of, inside), 0) + 1
+    alike = add_alike(found, sizes, unplaced(segments, kinds)) if sizes else 0
     most = sorted(found.items(), key=lambda item: -item[1].bytes)[:MAX_LINES]
-    return [as_line(own, kind, of) for (own, kind), of in most], sum(of.bytes for of in found.values())
+    return [as_line(own, kind, of) for (own, kind), of in most], sum(of.bytes for of in found.values()), alike
+
+
+def unplaced(segments: Segments, kinds: dict[int, str]) -> dict[int, int]:
+    """How many live blocks of each size have no stack, without those whose kind is known. In a forward pass these are
+    what it had made before stacks were recorded: a model's repeated layers make blocks of the same sizes, so that their
+    lines are those of the blocks that came later. In backward they would be gradients of such sizes."""
+    counts: dict[int, int] = {}
+    for segment in segments:
+        for block in segment["blocks"]:
+            if block["state"] == "inactive" or block.get("frames") or block["size"] < TELLING:
+                continue
+            if block.get("address") not in kinds:
+                counts[block["size"]] = counts.get(block["size"], 0) + 1
+    return counts
+
+
+def add_alike(found: dict[Any, Any], sizes: dict[int, dict[Any, int]], counts: dict[int, int]) -> int:
+    """Divides blocks without a stack among the lines that have such of their size, as these divide them; how many bytes
+    that were."""
+    added = 0
+    for size, count in counts.items():
+        lines = sorted(sizes.get(size, {}).items(), key=lambda item: item[1])
+        all_known, left = sum(known for _, known in lines), count
+        for place, ((key_of, inside), known) in enumerate(lines):
+            # The line with the most has what is left.
+            part = left if place == len(lines) - 1 else count * known // all_known
+            left -= part
+            of = found[key_of]
+            of.bytes += part * size
+            of.blocks += part
+            of.inside[inside] = of.inside.get(inside, 0) + part * size
+            added += part * size
+    return added
 
 
 def by_line(segments: Segments, owners: Owners) -> dict[Any, int]:

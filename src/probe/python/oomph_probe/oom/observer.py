@@ -352,7 +352,11 @@ class Records:
         except Exception:
             errors.ours("kinds of memory at an OOM")
             kinds = {}
-        record["lines"], record["lines_known"] = snapshot.holdings(segments, self.owners, kinds)
+        is_forward = record.get("phase") == "forward"
+        lines, known, alike = snapshot.holdings(segments, self.owners, kinds, by_size=is_forward)
+        record["lines"], record["lines_known"] = lines, known
+        if alike:
+            record["lines_alike"] = alike
         growing = self.growth.lines(device)
         if growing:
             record["growing"] = growing
