@@ -38,6 +38,9 @@ pub use steps::{StepMark, StepMarks};
 
 pub use steps::StepTraces;
 
+/// So long after a probe has disconnected it is not missed: its process may be ending, which is told a moment later.
+pub const ENDING: Duration = Duration::from_secs(3);
+
 use crate::event::{Dropped, Knobs, LaunchFacts, Note, NvmlState, SessionStarted, SpawnFailed};
 use crate::units::{Moment, RunNumber, Uuid};
 use std::time::Duration;
@@ -138,11 +141,14 @@ impl State {
             return ProbeState::Waiting;
         };
         let live = || run.alive();
+        let gone = run.ranks.iter().filter_map(|rank| rank.disconnected);
+        let ending = gone.filter(|at| self.now.since(*at) < ENDING).count();
         let sampled = live().filter(|rank| rank.hello.resting.is_none()).count();
         let resting = live().find_map(|rank| rank.hello.resting.clone());
         match (sampled, resting, run.ranks.is_empty()) {
             (0, Some(reason), _) => ProbeState::Resting(reason),
             (0, None, true) => ProbeState::Waiting,
+            (0, None, false) if ending > 0 => ProbeState::Live(ending),
             (0, None, false) => ProbeState::Lost,
             (n, _, _) => ProbeState::Live(n),
         }

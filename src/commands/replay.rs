@@ -226,9 +226,17 @@ async fn play(
             subject: Subject::Recording(shown),
             ..Scene::of(&player.state)
         };
-        if turn == Turn::RanOut {
-            screen.view.open_remedies(&scene);
-            screen.request(Due::Now);
+        match turn {
+            Turn::RanOut => {
+                screen.view.open_remedies(&scene);
+                screen.request(Due::Now);
+            }
+            Turn::NoOomAhead => {
+                let words = "no run after this moment ran out of memory";
+                screen.view.told(words.into(), player.state.now);
+                screen.request(Due::Now);
+            }
+            Turn::Done | Turn::More => {}
         }
         if screen.fit(&scene)?.is_some() {
             output.begin_again();

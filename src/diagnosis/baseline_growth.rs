@@ -6,7 +6,6 @@
 //! only follows larger and larger batches, since a loop still has the last batch's outputs when its
 //! step has ended.
 
-use super::Certainty;
 use crate::state::{RankState, Run, StepMark, StepTrack};
 use crate::units::Bytes;
 
@@ -69,23 +68,6 @@ pub struct BaselineGrowth {
     pub scatter: (f64, f64),
 }
 
-/// A cache, a replay buffer or a queue grows until it is full, just as a leak does. One that takes more steps than
-/// this, or more of the GPU, is rare.
-const LONG: u64 = 200;
-const MOST_OF_THE_GPU: f64 = 0.45;
-
-impl BaselineGrowth {
-    /// How sure it is that this growth does not end by itself.
-    pub fn certainty(&self, card: Option<Bytes>) -> Certainty {
-        let share = card.and_then(|card| self.total.fraction_of(card));
-        let is_much = share.is_some_and(|share| share >= MOST_OF_THE_GPU);
-        match self.steps >= LONG || is_much {
-            true => Certainty::Certain,
-            false => Certainty::Likely,
-        }
-    }
-}
-
 /// The growth of a process's baselines; `None` if there is none or the fit is poor. `card` is the
 /// GPU's capacity, which growth is compared with.
 pub fn baseline_growth(steps: &StepTrack, card: Option<Bytes>) -> Option<BaselineGrowth> {
@@ -115,20 +97,37 @@ pub fn may_grow(run: &Run) -> bool {
     run.ranks.iter().any(rises)
 }
 
-/// Steps over which a baseline that stayed the same is called steady; they are the later half of all.
+/// Steps over which a baseline that stayed the same is called steady, and as many came before.
 const STEADY_FOR: u64 = 20;
+
+/// The contents of a buffer that has filled differ from step to step by less than this share of them.
+const FULL_BUFFER: f64 = 0.05;
+
+/// They are at least this part of all: a buffer that has filled is steady again once it stays so for a while.
+const STEADY_PART: u64 = 8;
 
 /// What is allocated between steps, where that has stayed the same for a while. Growth that has ended is steady again.
 pub fn steady_baseline(steps: &StepTrack, card: Option<Bytes>) -> Option<Bytes> {
     let (last, level) = *steps.baselines.last()?;
-    let since = WARM_UP.max(last / 2);
-    let recent = steps.baselines.iter().filter(|(step, _)| *step >= since);
-    let points: Vec<(f64, f64)> = recent
+    let since = WARM_UP.max(last.saturating_sub(STEADY_FOR.max(last / STEADY_PART)));
+    let against = card.map_or(level.0 as f64, |card| card.0 as f64);
+    let warm = steps.baselines.iter().filter(|(step, _)| *step > WARM_UP);
+    let warm: Vec<(f64, f64)> = warm
         .map(|(step, baseline)| (*step as f64, baseline.0 as f64))
         .collect();
-    let against = card.map_or(level.0 as f64, |card| card.0 as f64);
-    let is_still = points.len() >= FEWEST && range_of(&points) < STILL * against;
-    let is_long = last >= since + STEADY_FOR;
+    // Of short steps only some are read.
+    let recent = warm.partition_point(|(step, _)| *step < since as f64);
+    let points = &warm[recent.min(warm.len().saturating_sub(FEWEST))..];
+    let grown = range_of(&warm);
+    // What is put into a full buffer and taken out again differs a little.
+    let still = match grown >= NOTABLE * against {
+        true => (FULL_BUFFER * grown).max(STILL * against),
+        false => STILL * against,
+    };
+    // What creeps is not still: as many steps as there were would have made that much of it.
+    let creeps = || theil_sen(&thinned(points)).map_or(0.0, |slope| slope.abs() * last as f64);
+    let is_still = points.len() >= FEWEST && range_of(points) < still && creeps() < still;
+    let is_long = last >= 2 * STEADY_FOR;
     (is_still && is_long && baseline_growth(steps, card).is_none()).then_some(level)
 }
 

@@ -30,6 +30,12 @@ const REACH: u64 = 25;
 /// How much of a cache in pieces there may be by the end, of what there is now. A choice.
 const MORE_PIECES: f64 = 1.25;
 
+/// Growth is a leak once the rest of the room is this many times smaller than what has grown.
+const NEAR: u64 = 3;
+
+/// And, where that cannot be told, once it has taken so much of the GPU.
+const MOST_OF_THE_GPU: f64 = 0.6;
+
 /// The latest step may be this many times as far away as the soonest, plus a few steps.
 const WIDEST: u64 = 3;
 
@@ -220,6 +226,12 @@ impl LeakForecast {
         self.in_steps <= self.fitted
     }
 
+    /// Whether what has grown is most of what there was room for. A cache, a list that is kept at a size or a replay buffer grows
+    /// just as a leak does until it is full; one that would fill the GPU is rare.
+    fn is_near(&self) -> bool {
+        NEAR * self.in_steps <= self.fitted
+    }
+
     /// "out of memory in about 140 steps (128–152)".
     pub fn words(&self) -> String {
         let LeakForecast {
@@ -230,6 +242,29 @@ impl LeakForecast {
         } = self;
         let steps = if *in_steps == 1 { "step" } else { "steps" };
         format!("out of memory in about {in_steps} {steps} ({soonest}–{latest})")
+    }
+}
+
+/// How sure it is that a process's growth does not end by itself.
+pub fn growth_certainty(state: &State, rank: &RankState, climb: &BaselineGrowth) -> Certainty {
+    let device = rank.device.as_ref().and_then(|uuid| state.device(uuid));
+    let capacity = device.and_then(|device| device.capacity);
+    let share = capacity.and_then(|capacity| climb.total.fraction_of(capacity));
+    // Where the step that fails cannot be told, by what is free or can be given back.
+    let cached = rank.reserved_peak - rank.allocated_peak;
+    let free = device.and_then(|device| device.headroom(state));
+    let room = free.map(|free| (free.bytes + cached).0 as f64);
+    let is_almost_full = || {
+        let steps = room.map(|room| room / climb.per_step);
+        steps.is_some_and(|steps| steps * NEAR as f64 <= climb.steps as f64)
+    };
+    let is_certain = match of_rank(state, rank) {
+        Some(coming) => coming.is_near(),
+        None => is_almost_full() || share.is_some_and(|share| share >= MOST_OF_THE_GPU),
+    };
+    match is_certain {
+        true => Certainty::Certain,
+        false => Certainty::Likely,
     }
 }
 

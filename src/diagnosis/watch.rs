@@ -50,7 +50,7 @@ fn leaking(state: &State, rank: &RankState) -> Option<Finding> {
     let capacity = state.device(rank.device.as_ref()?).and_then(|d| d.capacity);
     let climb = baseline_growth(&rank.steps, capacity)?;
     let per_step = Bytes(climb.per_step as u64);
-    let certainty = climb.certainty(capacity);
+    let certainty = leak::growth_certainty(state, rank, &climb);
     let coming = certain_leak(state, certainty);
     let coming = coming.filter(|forecast| forecast.rank == rank.hello.rank);
     let what = match certainty {
@@ -101,8 +101,8 @@ pub enum LiveWarning {
     New(Box<Finding>),
     /// Growth that was warned of, and is not certain to go on, would fill the GPU soon.
     FullSoon,
-    /// Growth that was warned of has ended, in words.
-    Withdrawn(String),
+    /// Growth that was warned of has ended: how sure it had been that it was a leak, and how it ended.
+    Withdrawn(Box<Finding>),
 }
 
 /// Reports each warning once per run.
@@ -190,7 +190,7 @@ impl LiveWarnings {
         let ranks = run.ranks.iter();
         let most = ranks.filter_map(|rank| Some(rank.steps.baselines.last()?.1));
         let level = most.max().map_or(String::new(), |bytes| {
-            format!(": {bytes} between steps at the end")
+            format!(": {bytes} after the last step")
         });
         Some(format!(
             "The run ended well although its memory grew{level}."
@@ -214,13 +214,14 @@ impl LiveWarnings {
         };
         over.map(|said| {
             let level = between_steps(&said.who.2).map_or(String::new(), |(_, bytes)| {
-                format!(": {bytes} between steps")
+                format!(": {bytes} after each step")
             });
             let words = format!(
                 "Memory is steady again{level}; it stopped growing around step {}.",
                 said.step
             );
-            LiveWarning::Withdrawn(words)
+            let over = Finding::new(Cause::Leak, said.certainty, words);
+            LiveWarning::Withdrawn(Box::new(over))
         })
         .collect()
     }

@@ -371,6 +371,7 @@ fn scene_of(session: &Session) -> Scene<'_> {
         room_for_batch: match session.room_for_batch() {
             Some(room) => RoomForBatch::Known(room),
             None if session.is_searching_room() => RoomForBatch::InSearch,
+            None if session.is_peak_unsettled() => RoomForBatch::Unsettled,
             None => RoomForBatch::Unknown,
         },
         waiting: session.waiting(),

@@ -147,7 +147,8 @@ pub(crate) enum SessionEffect {
     Tell {
         kind: NewsKind,
         follows: WhatFollows,
-        leak: Option<Box<Finding>>,
+        /// The leak, or that it was none.
+        growth: Option<Box<Finding>>,
     },
     /// Take the terminal: `Message::ScreenEntered`, or `ScreenFailed`.
     EnterScreen,

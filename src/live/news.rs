@@ -88,6 +88,8 @@ const HANGS: Duration = Duration::from_secs(10);
 pub(crate) struct SentNotifications {
     oom: Option<RunNumber>,
     leak: Option<RunNumber>,
+    #[serde(default)]
+    leak_over: Option<RunNumber>,
     end: Option<RunNumber>,
     /// The user has ended it.
     #[serde(default)]
@@ -101,6 +103,8 @@ pub(crate) struct NewsInputs<'a> {
     pub follows: Option<WhatFollows>,
     /// A leak was just warned of.
     pub leak: bool,
+    /// What was called one has stopped growing.
+    pub leak_over: bool,
     /// The session runs out of memory on purpose.
     pub expects_ooms: bool,
     /// The divisor of all timeouts.
@@ -134,6 +138,10 @@ impl SentNotifications {
                 self.leak = number;
                 return Some(NewsKind::Leak);
             }
+            if inputs.leak_over && self.leak == number && self.leak_over != number {
+                self.leak_over = number;
+                return Some(NewsKind::LeakOver);
+            }
         }
         let is_long = now.since(Moment::ZERO) >= scaled(LONG);
         if is_last && is_long && self.end != number && self.by_hand != number {
@@ -162,7 +170,7 @@ mod tests {
     use crate::event::{EventKind, Exit, StopRequested};
     use crate::oom::OomReport;
     use crate::state::tests::staged::{StagedSession, exited, gib, hello, record, started, step};
-    use NewsKind::{End, Leak, Oom};
+    use NewsKind::{End, Leak, LeakOver, Oom};
     use WhatFollows::{Ends, Relaunches, Runs, Waits};
 
     #[derive(Default)]
@@ -196,6 +204,18 @@ mod tests {
                 state: &self.scene.state,
                 follows,
                 leak,
+                leak_over: false,
+                expects_ooms: self.expects_ooms,
+                scaled: 1,
+            })
+        }
+
+        fn due_over(&mut self) -> Option<NewsKind> {
+            self.told.due(&NewsInputs {
+                state: &self.scene.state,
+                follows: Some(Runs),
+                leak: false,
+                leak_over: true,
                 expects_ooms: self.expects_ooms,
                 scaled: 1,
             })
@@ -269,7 +289,10 @@ mod tests {
         let mut it = ToldSession::new();
         assert_eq!(it.due(Some(Runs), true), Some(Leak));
         assert_eq!(it.due(Some(Runs), true), None);
+        assert_eq!(it.due_over(), Some(LeakOver), "and that it was none");
+        assert_eq!(it.due_over(), None);
         let mut it = ToldSession::new();
+        assert_eq!(it.due_over(), None, "of no leak anybody was told");
         it.expects_ooms = true;
         it.oom(100.0);
         assert_eq!(it.due(Some(Runs), true), None);

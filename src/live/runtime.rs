@@ -290,8 +290,8 @@ impl Runtime {
             SessionEffect::Tell {
                 kind,
                 follows,
-                leak,
-            } => self.tell(kind, follows, leak.as_deref()),
+                growth,
+            } => self.tell(kind, follows, growth.as_deref()),
             SessionEffect::EnterScreen => {
                 match self.display.enter(self.controller.role() == Role::Attached) {
                     Ok(true) => return Some(Message::ScreenEntered),
@@ -514,14 +514,14 @@ impl Runtime {
         self.order(KeeperOrder::Resize(size))
     }
 
-    fn tell(&mut self, kind: NewsKind, follows: WhatFollows, leak: Option<&Finding>) {
+    fn tell(&mut self, kind: NewsKind, follows: WhatFollows, growth: Option<&Finding>) {
         let session = &self.controller.session;
         let news = News {
             kind,
             state: &session.state,
             finding: match kind {
                 NewsKind::Oom => session.findings.first(),
-                NewsKind::Leak => leak,
+                NewsKind::Leak | NewsKind::LeakOver => growth,
                 NewsKind::End => None,
             },
             follows,

@@ -18,7 +18,7 @@ use super::config::HandoverState;
 use super::display::screen::Due;
 use super::message::SessionEffect;
 use crate::command::CommandLine;
-use crate::diagnosis::{Cause, Finding, LiveWarning, LiveWarnings};
+use crate::diagnosis::{Cause, Certainty, Finding, LiveWarning, LiveWarnings};
 use crate::event::{Event, EventKind, Exit, Level, LoaderSettings, Note, NvmlState, ProcessHost};
 use crate::forecast;
 use crate::recognize::{KnobEffect, KnobPlace, LearnedKnob};
@@ -53,6 +53,8 @@ pub(crate) struct Session {
     watch: LiveWarnings,
     /// A leak that was warned of since the last look.
     leak: Option<Finding>,
+    /// What was called a leak, and was none.
+    leak_over: Option<Finding>,
     /// Whether growth was seen since then that would fill the GPU soon.
     is_full_soon: bool,
     inputs: SessionInputs,
@@ -119,6 +121,7 @@ impl Session {
             remedies: Vec::new(),
             watch: LiveWarnings::default(),
             leak: None,
+            leak_over: None,
             is_full_soon: false,
             inputs,
             earlier: None,
@@ -315,7 +318,12 @@ impl Session {
     pub(crate) fn look_around(&mut self) {
         for warning in self.watch.look(&self.state) {
             match warning {
-                LiveWarning::Withdrawn(words) => self.note(Level::Info, words),
+                LiveWarning::Withdrawn(over) => {
+                    self.note(Level::Info, over.headline.to_string());
+                    if over.certainty == Certainty::Certain {
+                        self.leak_over = Some(*over);
+                    }
+                }
                 LiveWarning::FullSoon => self.is_full_soon = true,
                 LiveWarning::New(finding) => {
                     self.note(Level::Warning, finding.headline.to_string());
@@ -342,6 +350,11 @@ impl Session {
     /// A leak that was warned of since the last call.
     pub(crate) fn take_leak(&mut self) -> Option<Finding> {
         self.leak.take()
+    }
+
+    /// What was called a leak and has stopped growing since the last call.
+    pub(crate) fn take_leak_over(&mut self) -> Option<Finding> {
+        self.leak_over.take()
     }
 
     /// Whether growth was seen since the last call that would fill the GPU soon.

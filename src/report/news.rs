@@ -18,6 +18,8 @@ pub enum NewsKind {
     Oom,
     /// The first warning of a leak.
     Leak,
+    /// What was called a leak has stopped growing.
+    LeakOver,
     /// The session has ended, or has nothing more to run.
     End,
 }
@@ -62,6 +64,7 @@ impl News<'_> {
         let what = match self.kind {
             NewsKind::Oom => self.oom(),
             NewsKind::Leak => self.headline().unwrap_or("Memory leak.").to_string(),
+            NewsKind::LeakOver => self.headline().unwrap_or("Memory is steady again.").into(),
             NewsKind::End => {
                 ending::summary(self.state).unwrap_or_else(|| "ended; how is not known".into())
             }

@@ -120,7 +120,8 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
         }
         Action::OpenOom => {
             let rejected = || scene.remedies.iter().any(|r| r.id == RemedyId::Without);
-            scene.state.oom().is_some() || rejected()
+            // One that the program caught is explained as well.
+            run.is_some_and(|run| !run.ooms.is_empty()) || rejected()
         }
         Action::Search if matches!(view.dialog, Some(Dialog::Help(_))) => true,
         Action::Search | Action::Select => scene.has_output() && run.is_some(),

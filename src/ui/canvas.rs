@@ -326,7 +326,13 @@ fn pieces(mut word: &str, width: u16) -> Vec<&str> {
     let mut pieces = Vec::new();
     while columns(word.trim_end()) > width {
         let first = word.chars().next().map_or(0, char::len_utf8);
-        let (piece, rest) = word.split_at(first_columns(word, width).len().max(first));
+        let fitting = first_columns(word, width);
+        // A call, a path or a list breaks behind what parts it, unless much of the line would be lost.
+        let parted = fitting
+            .rfind(['(', ',', '/', '=', '[', '|'])
+            .map(|at| at + 1);
+        let parted = parted.filter(|at| *at > fitting.len() / 2);
+        let (piece, rest) = word.split_at(parted.unwrap_or(fitting.len()).max(first));
         pieces.push(piece);
         word = rest;
     }
@@ -478,6 +484,11 @@ mod paragraph_tests {
             ("one two three", 8, &["one two", "three"][..]),
             ("one two", 7, &["one two"]),
             ("abcdefgh ij", 4, &["abcd", "efgh", "ij"]),
+            (
+                "self.narrow(F.gelu(self.widen(self.norm2(x))))",
+                27,
+                &["self.narrow(F.gelu(", "self.widen(self.norm2(x))))"],
+            ),
             ("", 4, &[]),
             ("日本語", 4, &["日本", "語"]),
             ("日", 1, &["日"]),

@@ -14,8 +14,8 @@ pub(super) mod curves;
 mod model;
 pub(super) mod window;
 
-use crate::state::{DeviceState, Run, SeriesBucket, State};
-use crate::ui::canvas::Canvas;
+use crate::state::{DeviceState, Run, Series, SeriesBucket, State};
+use crate::ui::canvas::{Canvas, clauses_within, columns};
 use crate::ui::chart::axis::Scale;
 use crate::ui::chart::curves::{COMPARED, Curve, Overlay, Plot};
 pub use crate::ui::chart::window::Move;
@@ -28,21 +28,37 @@ use std::borrow::Cow;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Height {
-    /// Up to the device's capacity, to show how full it is.
+    /// Up to the device's capacity, to show how full it is; where little of it is used, the axis is broken below it.
     #[default]
+    Unasked,
+    /// Up to the device's capacity, however little is used.
     Capacity,
     /// Up to the largest value shown, to show how it moves.
     Data,
 }
 
 impl Height {
-    pub fn other(self) -> Height {
+    /// The next one that differs.
+    pub fn other(self, state: &State, device: Option<&DeviceState>) -> Height {
+        let is_broken = device.is_some_and(|device| top_if_broken(state, device).is_some());
         match self {
-            Height::Capacity => Height::Data,
-            Height::Data => Height::Capacity,
+            Height::Unasked if is_broken => Height::Capacity,
+            Height::Unasked | Height::Capacity => Height::Data,
+            Height::Data => Height::Unasked,
         }
     }
 }
+
+/// The axis is broken where not more than this part of the capacity is used. The part that is drawn then is halved as long as it holds
+/// all, so that the scale changes when that has doubled, and not before.
+const LITTLE_USED: u64 = 4;
+
+/// The smallest part that is drawn.
+const SMALLEST_PART: u64 = 32;
+
+/// Rows of a plot that has one above a broken axis, and one more that says so.
+const ROWS_TO_BREAK: u16 = 4;
+const ROWS_TO_SAY_SO: u16 = 8;
 
 /// From this share of what there is on, allocated memory is drawn as a danger.
 const DANGER: f64 = 0.9;
@@ -125,7 +141,16 @@ pub(super) fn draw(canvas: &mut Canvas, state: &State, device: &DeviceState, cho
         .compared
         .map(|run| Overlay::new(state, device, run, &known));
     let top = top_of(device, &curves, choice.height);
-    let scale = Scale::with_top(top, plot.height);
+    let broken = top_if_broken(state, device)
+        .filter(|_| choice.height == Height::Unasked && plot.height >= ROWS_TO_BREAK);
+    let scale = match broken {
+        Some(part) => Scale::broken(
+            part,
+            plot.height,
+            1 + u16::from(plot.height >= ROWS_TO_SAY_SO),
+        ),
+        None => Scale::with_top(top, plot.height),
+    };
     let mut drawn = Plot {
         canvas: canvas.at(plot),
         scale,
@@ -148,6 +173,9 @@ pub(super) fn draw(canvas: &mut Canvas, state: &State, device: &DeviceState, cho
     let epochs = axis::epoch_ticks(state, &known);
     axis::draw_epoch_names(&mut drawn.canvas, &epochs, &known);
     axis::draw_marks(&mut drawn.canvas, state, device, &known);
+    if let Some((part, capacity)) = broken.zip(device.capacity) {
+        draw_gap(&mut drawn, part, capacity);
+    }
     if let Some(column) = cursor {
         drawn.cursor(column);
     }
@@ -186,6 +214,41 @@ pub(super) fn draw(canvas: &mut Canvas, state: &State, device: &DeviceState, cho
             draw_band(&mut canvas.at(corner), band.is_at_least);
         }
     }
+}
+
+/// Says what is left out between the scale and the capacity.
+fn draw_gap(plot: &mut Plot, part: Bytes, capacity: Bytes) {
+    if plot.scale.above() < 2 {
+        return;
+    }
+    let figures = Figures::new(Some(capacity));
+    let (from, to) = (figures.gib(part), figures.gib(capacity));
+    let whole = format!("{from} to {to} GiB left out: z shows all");
+    let room = plot.canvas.area.width.saturating_sub(2);
+    let words = clauses_within(&whole, room);
+    // The marks of runs and of what ran out stand on this row, too.
+    let is_free = |words: &&str| plot.canvas.is_free(1..1 + columns(words), 1, &[]);
+    if let Some(words) = words.filter(is_free) {
+        plot.canvas.pen(1).skip(1).text(words, Tone::Faint);
+    }
+}
+
+/// Up to where little use is drawn; `None` where it is enough to be seen below the capacity. It follows the most that was ever in
+/// use, so that it only grows.
+fn top_if_broken(state: &State, device: &DeviceState) -> Option<Bytes> {
+    let capacity = device.capacity.filter(|_| device.limit.is_none())?;
+    let predicted = state.run().and_then(|run| run.predicted_peak);
+    let most_of = |series: &Series| series.max_between(Moment::ZERO, state.now);
+    // Before PyTorch uses the GPU there is nothing to look at closely.
+    let reserved = most_of(&device.reserved).filter(|most| *most > Bytes::ZERO)?;
+    let others = [most_of(&device.used), most_of(&device.allocated), predicted];
+    let most = others.into_iter().flatten().fold(reserved, Bytes::max);
+    let holds = |part: u64| most.scale(1.15) <= Bytes(capacity.0 / part);
+    let parts = std::iter::successors(Some(LITTLE_USED), |part| part.checked_mul(2));
+    let smallest = parts
+        .take_while(|part| *part <= SMALLEST_PART && holds(*part))
+        .last()?;
+    Some(Bytes(capacity.0 / smallest))
 }
 
 /// A rule of the chart.
@@ -243,8 +306,10 @@ fn top_of(device: &DeviceState, curves: &[Curve], height: Height) -> Bytes {
         .filter(|limit| *limit < capacity.scale(LOW_LIMIT));
     match (height, low) {
         // What was requested and refused is marked above the limit.
-        (Height::Capacity, Some(limit)) => of_data.max(limit.scale(1.15)).min(capacity),
-        (Height::Capacity, None) => capacity,
+        (Height::Unasked | Height::Capacity, Some(limit)) => {
+            of_data.max(limit.scale(1.15)).min(capacity)
+        }
+        (Height::Unasked | Height::Capacity, None) => capacity,
         // Nothing lies above the capacity.
         (Height::Data, _) => of_data.min(capacity),
     }

@@ -5,7 +5,7 @@ use super::editor::{Editor, LineEdit};
 use super::keymap::{self, InputMode};
 use super::scene::Scene;
 use crate::anatomy::{Category, StepAnatomy, by_category};
-use crate::diagnosis::Cause;
+use crate::diagnosis::{self, Cause, Finding};
 use crate::remedy::{self, Availability, FitVerdict, Remedy, RemedyId};
 use crate::units::{Bytes, RunNumber};
 use ratatui::crossterm::event::{KeyEvent, KeyModifiers};
@@ -121,7 +121,7 @@ enum Pointer {
     Remedy(char),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct OomDialog {
     pub run: RunNumber,
     pointer: Pointer,
@@ -131,6 +131,19 @@ pub(crate) struct OomDialog {
     /// What the step that ran out of memory held then, if it was traced; worked out once.
     pub categories: Vec<(Category, Bytes)>,
     pub copies: NextCopy,
+    /// What explains an OOM that the program caught, where none ended the run.
+    survived: Vec<Finding>,
+}
+
+/// Of the run's last OOM, where all of them were survived.
+fn explained_survived(scene: &Scene) -> Vec<Finding> {
+    let Some(run) = scene.state.run().filter(|run| run.oom().is_none()) else {
+        return Vec::new();
+    };
+    match run.ooms.last() {
+        Some(oom) => diagnosis::diagnose_incident(scene.state, Some(run), oom),
+        None => Vec::new(),
+    }
 }
 
 fn is_offered(remedy: &Remedy) -> bool {
@@ -164,6 +177,15 @@ impl OomDialog {
             details: Details::Brief,
             categories: at_the_failure(scene).unwrap_or_default(),
             copies: NextCopy::Diagnosis,
+            survived: explained_survived(scene),
+        }
+    }
+
+    /// What explains the OOM that it is about, the most certain first.
+    pub(crate) fn findings<'a>(&'a self, scene: &Scene<'a>) -> &'a [Finding] {
+        match scene.findings {
+            [] => &self.survived,
+            findings => findings,
         }
     }
 

@@ -20,26 +20,39 @@ use std::ops::RangeInclusive;
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct HeadroomFigure {
     text: String,
-    /// The same in fewer words.
-    brief: Option<String>,
+    /// The same in fewer words, the fewest last.
+    briefs: Vec<String>,
     tone: Tone,
     /// What is there to be acted on: it keeps its place where there is little room.
     is_needed: bool,
+    /// What one would like to see: words of others make room for it, but no figure does.
+    is_wished: bool,
 }
 
 impl HeadroomFigure {
     fn new(text: impl Into<String>, tone: Tone) -> HeadroomFigure {
         HeadroomFigure {
             text: text.into(),
-            brief: None,
+            briefs: Vec::new(),
             tone,
             is_needed: matches!(tone, Tone::Warning | Tone::Wrong),
+            is_wished: false,
         }
     }
 
-    fn or(self, brief: impl Into<String>) -> HeadroomFigure {
+    /// In fewer words than so far.
+    fn or(mut self, brief: impl Into<String>) -> HeadroomFigure {
+        self.briefs.push(brief.into());
+        self
+    }
+
+    fn shorten(&mut self) {
+        self.text = self.briefs.remove(0);
+    }
+
+    fn wished(self) -> HeadroomFigure {
         HeadroomFigure {
-            brief: Some(brief.into()),
+            is_wished: true,
             ..self
         }
     }
@@ -86,10 +99,22 @@ pub(super) fn draw_headroom(canvas: &mut Canvas, view: &View, scene: &Scene) {
     };
     let gap = columns(theme.glyphs.separator);
     let pieces = fitted(pieces, pen.room(), gap);
-    for (n, HeadroomFigure { text, tone, .. }) in pieces.into_iter().enumerate() {
+    for (
+        n,
+        HeadroomFigure {
+            text, briefs, tone, ..
+        },
+    ) in pieces.into_iter().enumerate()
+    {
         let separator = if n > 0 { theme.glyphs.separator } else { "" };
         let room = pen.room().saturating_sub(columns(separator));
         let text = theme.glyphs.spelled(&text);
+        let whole = clauses_within(&text, room);
+        let brief = briefs.iter().find(|brief| columns(brief) <= room);
+        let text = match (whole, brief) {
+            (None, Some(brief)) => brief.as_str().into(),
+            (_, _) => text,
+        };
         let whole = clauses_within(&text, room);
         if whole.is_none() && room < WORTH_CUTTING {
             break;
@@ -102,26 +127,39 @@ pub(super) fn draw_headroom(canvas: &mut Canvas, view: &View, scene: &Scene) {
     }
 }
 
-/// Fewer words and then fewer pieces, the least important first, until all that is needed has room.
-fn fitted(mut pieces: Vec<HeadroomFigure>, room: u16, gap: u16) -> Vec<HeadroomFigure> {
-    let last_needed = |pieces: &[HeadroomFigure]| pieces.iter().rposition(|piece| piece.is_needed);
+/// Fewer words and then fewer pieces, the least important first, until all that is needed has room. What is wished for has it where
+/// words alone make room.
+fn fitted(pieces: Vec<HeadroomFigure>, room: u16, gap: u16) -> Vec<HeadroomFigure> {
     let is_too_wide = |pieces: &[HeadroomFigure]| {
-        let needed = last_needed(pieces).map_or(0, |last| last + 1);
-        let width = pieces[..needed]
-            .iter()
-            .map(|piece| columns(&piece.text) + gap);
+        let width = pieces.iter().map(|piece| columns(&piece.text) + gap);
         width.sum::<u16>() > room.saturating_add(gap)
     };
-    while is_too_wide(&pieces) {
-        let last = last_needed(&pieces).unwrap_or(0);
-        let quiet = |piece: &HeadroomFigure| !piece.is_needed;
-        let wordy = |piece: &HeadroomFigure| quiet(piece) && piece.brief.is_some();
-        if let Some(wordy) = pieces[..last].iter_mut().rfind(|piece| wordy(piece)) {
-            wordy.text = wordy.brief.take().unwrap_or_default();
-        } else if let Some(quiet) = pieces[..last].iter().rposition(quiet) {
-            pieces.remove(quiet);
-        } else if let Some(wordy) = pieces.iter_mut().rfind(|piece| piece.brief.is_some()) {
-            wordy.text = wordy.brief.take().unwrap_or_default();
+    let quiet = |piece: &HeadroomFigure| !piece.is_needed;
+    let wordy = |piece: &HeadroomFigure| !piece.briefs.is_empty();
+    if let Some(wished) = pieces.iter().rposition(|piece| piece.is_wished) {
+        let mut shorter = pieces.clone();
+        while is_too_wide(&shorter[..=wished]) {
+            let mut all = shorter[..=wished].iter_mut();
+            match all.rfind(|piece| quiet(piece) && wordy(piece)) {
+                Some(piece) => piece.shorten(),
+                None => break,
+            }
+        }
+        if !is_too_wide(&shorter[..=wished]) {
+            return shorter;
+        }
+    }
+    let mut pieces = pieces;
+    while let Some(last) = pieces.iter().rposition(|piece| piece.is_needed)
+        && is_too_wide(&pieces[..=last])
+    {
+        let mut before = pieces[..last].iter_mut();
+        if let Some(piece) = before.rfind(|piece| quiet(piece) && wordy(piece)) {
+            piece.shorten();
+        } else if let Some(piece) = pieces[..last].iter().rposition(quiet) {
+            pieces.remove(piece);
+        } else if let Some(piece) = pieces.iter_mut().find(|piece| wordy(piece)) {
+            piece.shorten();
         } else {
             break;
         }
@@ -155,14 +193,20 @@ fn headroom_pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<He
             (None, None) => String::new(),
         };
         let free = format!("{about}{} GiB free", figures.gib(free));
-        pieces.push(HeadroomFigure::new(format!("{free}{of}{why}"), tone).or(free));
+        let free_of = format!("{free}{of}");
+        let mut figure = HeadroomFigure::new(format!("{free_of}{why}"), tone);
+        if !why.is_empty() {
+            figure = figure.or(free_of);
+        }
+        pieces.push(figure.or(free));
     }
     if let Some(run) = state.run() {
         pieces.extend(peak(run, device, figures));
         let seen = device.allocated.current().is_some();
         let climb = climb(theme, state, run, device);
         // What grows will take the room.
-        let is_calm = seen && climb.is_none();
+        let beside = beside_steps(state, run, device, figures);
+        let is_calm = seen && climb.is_none() && beside.is_none();
         match scene.room_for_batch {
             RoomForBatch::Known(room) if is_calm => {
                 let batch = theme.glyphs.spelled(&room.batch_words());
@@ -174,9 +218,17 @@ fn headroom_pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<He
                 let words = "room for batch: working it out";
                 pieces.push(HeadroomFigure::new(words, Tone::Dim).needed());
             }
-            RoomForBatch::Known(_) | RoomForBatch::InSearch | RoomForBatch::Unknown => {}
+            RoomForBatch::Unsettled if is_calm => {
+                let words = "room for batch: once the peak stays";
+                pieces.push(HeadroomFigure::new(words, Tone::Dim).needed());
+            }
+            RoomForBatch::Known(_)
+            | RoomForBatch::InSearch
+            | RoomForBatch::Unsettled
+            | RoomForBatch::Unknown => {}
         }
         pieces.extend(climb);
+        pieces.extend(beside);
         pieces.extend(steady(run, device, figures));
         let retries: u64 = ranks_on(run, device)
             .filter_map(|rank| rank.sample.as_ref())
@@ -246,7 +298,7 @@ fn pieces_after(
     let (words, tone) = outcome_words(run);
     let after = clock_face(ended.since(run.started));
     let ended = format!("{words} after {after}");
-    let mut pieces = vec![HeadroomFigure::new(ended, tone).or(words)];
+    let mut pieces = vec![HeadroomFigure::new(ended, tone).or(words).needed()];
     if run.outcome() == RunOutcome::OutOfMemory {
         pieces.extend(
             held_at_oom(run, device, figures).map(|words| HeadroomFigure::new(words, Tone::Strong)),
@@ -254,7 +306,7 @@ fn pieces_after(
     }
     // What was allocated when memory ran out was the peak.
     if !peaked_at_oom(run, device) {
-        pieces.extend(peak(run, device, figures));
+        pieces.extend(peak(run, device, figures).map(HeadroomFigure::needed));
     }
     let went_well = run.went_well();
     if let Some(room) = scene.room_for_batch.known().filter(|_| went_well) {
@@ -270,7 +322,8 @@ fn pieces_after(
             RoomBasis::Step(_) => (format!("{could} may fit"), Tone::Text),
             RoomBasis::Peaks => (format!("est. {could} fits"), Tone::Text),
         };
-        pieces.push(HeadroomFigure::new(format!("{unused}{fits}"), tone).needed());
+        let figure = HeadroomFigure::new(format!("{unused}{fits}"), tone).or(fits);
+        pieces.push(figure.needed());
     }
     pieces
 }
@@ -369,7 +422,7 @@ fn climb(theme: &Theme, state: &State, run: &Run, device: &DeviceState) -> Optio
     let climb = diagnosis::baseline_growth(&rank.steps, device.capacity)?;
     let up = theme.glyphs.climb;
     let per_step = Bytes(climb.per_step as u64);
-    let certainty = climb.certainty(device.capacity);
+    let certainty = diagnosis::growth_certainty(state, rank, &climb);
     let coming = diagnosis::certain_leak(state, certainty);
     let coming = coming.filter(|coming| coming.device == device.uuid);
     let words = match coming {
@@ -408,12 +461,48 @@ fn full_soon(theme: &Theme, state: &State, device: &DeviceState) -> Option<Strin
     })
 }
 
-/// What stays between steps, where nothing grows.
+/// What is between two steps and takes much more memory than they do: most often an evaluation.
+fn beside_steps(
+    state: &State,
+    run: &Run,
+    device: &DeviceState,
+    figures: Figures,
+) -> Option<HeadroomFigure> {
+    let rank = ranks_on(run, device).find(|rank| rank.disconnected.is_none())?;
+    let (ended, _) = rank.steps.last.as_ref()?;
+    let for_s = state.now.since(*ended).as_secs_f64();
+    let usual_s = 1.0 / rank.steps.rate?;
+    // What was between two steps counts as the peak of the next: half of them are without it. Of most steps it is not known.
+    let marks = rank.steps.marks.ended.iter().map(|mark| mark.top());
+    let mut tops: Vec<Bytes> = marks
+        .filter_map(|(top, is_known)| is_known.then_some(top))
+        .collect();
+    tops.sort_unstable();
+    let step = (tops.len() > 1).then(|| tops[tops.len() / 2]);
+    let step = step.or(rank.steps.peak)?;
+    let now = device.allocated.current()?;
+    let is_long = for_s >= BESIDE_S && for_s >= usual_s * LONGER;
+    if !is_long || run.oom().is_some() || now < step.scale(MORE) {
+        return None;
+    }
+    let (now, step) = (figures.gib(now), figures.gib(step));
+    let brief = format!("no step for {for_s:.0} s: {now} GiB, a step has {step}");
+    let words = format!("{brief} (an evaluation?)");
+    Some(HeadroomFigure::new(words, Tone::Warning).or(brief))
+}
+
+/// What takes so many seconds, and so many times a step, is no step; and it is told where it takes so many times its memory.
+const BESIDE_S: f64 = 1.0;
+const LONGER: f64 = 4.0;
+const MORE: f64 = 1.25;
+
+/// What is allocated after each step, where nothing grows.
 fn steady(run: &Run, device: &DeviceState, figures: Figures) -> Option<HeadroomFigure> {
     let rank = ranks_on(run, device).find(|rank| rank.disconnected.is_none())?;
     let level = diagnosis::steady_baseline(&rank.steps, device.capacity)?;
-    let words = format!("steady: {} between steps", figures.gib(level));
-    Some(HeadroomFigure::new(words, Tone::Good))
+    let words = format!("steady: {} after each step", figures.gib(level));
+    let figure = HeadroomFigure::new(words, Tone::Good).or("steady");
+    Some(figure.wished())
 }
 
 #[cfg(test)]
@@ -455,11 +544,63 @@ mod tests {
             "▲ grows +64 MiB/step",
             "it may still end"
         );
-        let certain = growth(210, 0.03125);
+        assert_eq!(
+            growth(210, 0.03125),
+            "▲ grows +32 MiB/step",
+            "a buffer may take as long to fill"
+        );
+        let certain = growth(200, 0.0625);
         assert!(
-            certain.starts_with("▲ leak +32 MiB/step: out of memory in about "),
+            certain.starts_with("▲ leak +64 MiB/step: out of memory in about "),
             "{certain}"
         );
+    }
+
+    #[test]
+    fn why_there_is_no_room_for_a_batch_yet_is_said() {
+        let mut scene = StagedSession::training();
+        scene.add(2.0, step(100, 1, gib(1.0), gib(3.0)));
+        scene.sampled(2.1, 1.5, 3.5);
+        let state = &scene.state;
+        for (room_for_batch, words) in [
+            (RoomForBatch::InSearch, "room for batch: working it out"),
+            (
+                RoomForBatch::Unsettled,
+                "room for batch: once the peak stays",
+            ),
+        ] {
+            let shown = Scene {
+                room_for_batch,
+                ..Scene::of(state)
+            };
+            let pieces = headroom_pieces(&Theme::full(), &shown, &state.devices[0]);
+            let texts: Vec<&str> = pieces.iter().map(|piece| piece.text.as_str()).collect();
+            assert!(texts.contains(&words), "{texts:?}");
+        }
+    }
+
+    #[test]
+    fn what_takes_more_than_a_step_is_told_while_it_runs() {
+        let mut scene = StagedSession::training();
+        for n in 1..=20_u32 {
+            let at = 2.0 + f64::from(n) * 0.5;
+            scene.add(at, step(100, n.into(), gib(1.0), gib(3.0)));
+            scene.sampled(at + 0.1, 1.5, 3.5);
+        }
+        let told = |scene: &StagedSession| {
+            let state = &scene.state;
+            let figures = Figures::new(state.devices[0].capacity);
+            beside_steps(state, &state.runs[0], &state.devices[0], figures).map(|told| told.text)
+        };
+        scene.sampled(12.5, 9.0, 9.5);
+        assert_eq!(told(&scene), None, "it may be a step");
+        scene.sampled(16.0, 2.0, 9.5);
+        assert_eq!(told(&scene), None, "it takes no more than a step");
+        scene.sampled(16.2, 9.0, 9.5);
+        let words = "no step for 4 s: 9.0 GiB, a step has 3.0 (an evaluation?)";
+        assert_eq!(told(&scene).as_deref(), Some(words));
+        scene.add(16.5, step(100, 21, gib(1.0), gib(9.0)));
+        assert_eq!(told(&scene), None);
     }
 
     #[test]
@@ -490,14 +631,16 @@ mod tests {
             HeadroomFigure::new("7.9 GiB free of 23.6", Tone::Strong).or("7.9 GiB free"),
             HeadroomFigure::new("peak 14.7 at step 463", Tone::Text).or("peak 14.7"),
             HeadroomFigure::new(room, Tone::Good).needed(),
-            HeadroomFigure::new("steady", Tone::Good),
+            HeadroomFigure::new("steady: 1.5 after each step", Tone::Good)
+                .or("steady")
+                .wished(),
         ];
+        let (free, step) = ("7.9 GiB free of 23.6", "peak 14.7 at step 463");
         for (columns, expected) in [
-            (
-                66,
-                &["7.9 GiB free of 23.6", "peak 14.7 at step 463", room][..],
-            ),
-            (58, &["7.9 GiB free of 23.6", "peak 14.7", room][..]),
+            (100, &[free, step, room, "steady: 1.5 after each step"][..]),
+            (75, &[free, step, room, "steady"]),
+            (68, &[free, "peak 14.7", room, "steady"]),
+            (58, &["7.9 GiB free", "peak 14.7", room, "steady"]),
             (50, &["7.9 GiB free", "peak 14.7", room]),
             (38, &["7.9 GiB free", room]),
             (20, &[room]),

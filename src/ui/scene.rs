@@ -36,6 +36,8 @@ pub enum RoomForBatch {
     Unknown,
     /// A traced step is being replayed at other batches.
     InSearch,
+    /// One was traced, and whether later steps have a higher peak is being watched.
+    Unsettled,
     Known(BatchRoom),
 }
 
@@ -43,7 +45,7 @@ impl RoomForBatch {
     pub fn known(self) -> Option<BatchRoom> {
         match self {
             RoomForBatch::Known(room) => Some(room),
-            RoomForBatch::Unknown | RoomForBatch::InSearch => None,
+            RoomForBatch::Unknown | RoomForBatch::InSearch | RoomForBatch::Unsettled => None,
         }
     }
 }

@@ -136,11 +136,15 @@ fn pieces(view: &View, scene: &Scene) -> Vec<HeaderItem> {
             Pace::AtEnd => theme.glyphs.dot,
         };
         pieces.push(piece(
-            format!(
-                "{mark} replay x{} at {}",
-                replay.speed,
-                clock_face(replay.position.since(Moment::ZERO))
-            ),
+            match state.run() {
+                // The run's own time stands beside it: a second clock would only be compared with that.
+                Some(_) => format!("{mark} replay x{}", replay.speed),
+                None => format!(
+                    "{mark} replay x{} at {}",
+                    replay.speed,
+                    clock_face(replay.position.since(Moment::ZERO))
+                ),
+            },
             Tone::Accent,
             9,
         ));
@@ -150,7 +154,8 @@ fn pieces(view: &View, scene: &Scene) -> Vec<HeaderItem> {
         .iter()
         .any(|device| device.uuid.is_simulated())
     {
-        pieces.push(piece("simulated GPU", Tone::Warning, 6));
+        // The title of the chart says so, too.
+        pieces.push(piece("simulated GPU", Tone::Warning, SOURCES));
     }
     if let Some(run) = state.run() {
         // Of the only run nobody asks which it is.
@@ -240,7 +245,7 @@ fn nvml(theme: &Theme, state: &State) -> (String, Tone) {
     match &state.nvml {
         None => (format!("{} NVML", glyphs.ring), Tone::Dim),
         Some(NvmlState::Live { .. }) => (format!("{} NVML", glyphs.dot), Tone::Good),
-        Some(NvmlState::Unavailable { .. }) => (format!("{} no NVML", glyphs.cross), Tone::Warning),
+        Some(NvmlState::Unavailable { .. }) => (format!("{} no NVML", glyphs.ring), Tone::Dim),
         Some(NvmlState::Stale) => (format!("{} NVML stale", glyphs.rest), Tone::Warning),
         Some(NvmlState::Off) => (format!("{} NVML off", glyphs.ring), Tone::Dim),
     }

@@ -552,7 +552,7 @@ impl GrowthRow {
     fn styled(self, width: u16, glyphs: &'static Glyphs) -> Vec<StyledLine> {
         let (per_step, bytes, by, text) = match self {
             GrowthRow::Title(by) => {
-                let title = format!("   a step     in all  {by}");
+                let title = format!("   a step      grown  {by}");
                 return vec![StyledLine::of(glyphs.spelled(&title), Tone::Dim)];
             }
             GrowthRow::Grown {
@@ -589,7 +589,7 @@ fn of_steps(
         1 => format!("in step {}", growth.from),
         _ => format!("steps {}–{}", growth.from, growth.to),
     };
-    let mut rows = vec![GrowthRow::Title(format!("grew by line, {since}"))];
+    let mut rows = vec![GrowthRow::Title(format!("by line, {since}"))];
     rows.extend(growth.lines.iter().map(|of| GrowthRow::Grown {
         per_step: growth.each_step(of.bytes),
         bytes: of.bytes,
@@ -599,7 +599,7 @@ fn of_steps(
     if growth.modules.is_empty() {
         return rows;
     }
-    rows.push(GrowthRow::Title("grew by module".into()));
+    rows.push(GrowthRow::Title("by module".into()));
     rows.extend(growth.modules.iter().map(|of| GrowthRow::Grown {
         per_step: growth.each_step(of.bytes),
         bytes: of.bytes,
@@ -617,7 +617,7 @@ fn of_sums(
     let since = since.map_or(String::new(), |line| {
         format!(", steps {}–{}", line.from_step, line.to_step)
     });
-    let mut rows = vec![GrowthRow::Title(format!("grew by line{since}"))];
+    let mut rows = vec![GrowthRow::Title(format!("by line{since}"))];
     rows.extend(growing.iter().map(|of| GrowthRow::Grown {
         per_step: of.per_step,
         bytes: of.bytes,

@@ -404,6 +404,8 @@ glyphs! {
     sparse_dots: &'static str = "·", ".";
     /// A vertical axis.
     axis: &'static str = "│", "|";
+    /// A vertical axis where a part of it is left out.
+    broken_axis: &'static str = "┊", ":";
     /// The axis where a number stands beside it.
     axis_tick: &'static str = "┤", "+";
     /// The corner of both axes.

@@ -298,7 +298,9 @@ pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effe
             view.time.apply(step, scene.state.now, columns);
         }
         Action::Compare => compare_next(view, scene),
-        Action::OtherHeight => view.height = view.height.other(),
+        Action::OtherHeight => {
+            view.height = view.height.other(scene.state, view.device(scene.state))
+        }
         Action::Up => scroll(view, Scroll::Up(1), scene),
         Action::Down => scroll(view, Scroll::Down(1), scene),
         Action::PageUp => scroll(view, Scroll::Up(page(view, scene)), scene),

@@ -42,9 +42,22 @@ pub(super) fn glossary(mode: InputMode) -> &'static [(&'static str, &'static str
     match mode {
         InputMode::Watching => &[
             (
-                "allocated",
-                "live tensors; in the chart the lowest and the peak of a column's time",
+                "lowest, peak",
+                "of the chart's band: what stays allocated after each step, and what a step reaches",
             ),
+            (
+                "seen",
+                "in the place of peak: the most that was seen, since the steps were read in part only",
+            ),
+            (
+                "bottom of it",
+                "the colours of the memory bar: parameters, and the optimizer's state above them",
+            ),
+            (
+                "solid, dashed",
+                "lines of the chart: reserved, and in use on the whole GPU",
+            ),
+            ("allocated", "live tensors, in the chart's band"),
             (
                 "reserved",
                 "what PyTorch has taken from CUDA: allocated and cached",

@@ -64,6 +64,13 @@ impl Case {
     }
 }
 
+/// An OOM that the program caught, without anything to relaunch with.
+fn caught() -> Story {
+    let mut story = Story::recorded("caught");
+    story.remedies.clear();
+    story
+}
+
 fn press(view: &mut View, story: &Story, key: KeyCode) {
     let key = KeyEvent::new(key, KeyModifiers::NONE);
     story.scene(|scene| view.key(key, scene));
@@ -225,6 +232,17 @@ pub const CASES: &[Case] = &[
     case("simulated", simulated, &[]),
     case("quit", steady, &[KeyCode::Char('q')]),
     case("stop", steady, &[KeyCode::Char('K')]),
+    case("small", || Story::recorded("lora"), &[]),
+    case(
+        "small-whole",
+        || Story::recorded("lora"),
+        &[KeyCode::Char('z')],
+    ),
+    case(
+        "caught",
+        || Story::recorded("caught"),
+        &[KeyCode::Char('o')],
+    ),
     case("help", steady, &[KeyCode::Char('?')]),
     case("typing", steady, &[KeyCode::Char('i')]),
     case(

@@ -85,6 +85,39 @@ fn a_session_that_ended_says_what_it_was() {
     insta::assert_snapshot!(oomph::report::summary(&story.state).unwrap(), @"finished after 3:11 · peak 14.7 of 23.6 GiB · 1171 steps");
 }
 
+/// Whoever looks for a word need not know in which view its key is.
+#[test]
+fn the_search_of_the_help_finds_the_keys_of_all_views() {
+    let case = CASES.iter().find(|case| case.name == "steady").unwrap();
+    let (story, mut view) = case.staged(Theme::full(), 120, 36);
+    let mut shown = |text: &str| {
+        press(&story, &mut view, KeyCode::Char('?'));
+        press(&story, &mut view, KeyCode::Char('/'));
+        for c in text.chars() {
+            press(&story, &mut view, KeyCode::Char(c));
+        }
+        let shown = crate::frames::text(&crate::frames::draw(&story, &view, 120, 36));
+        for _ in 0..3 {
+            press(&story, &mut view, KeyCode::Esc);
+        }
+        shown
+    };
+    let leak = shown("leak");
+    for words in [
+        "here, but not now",
+        "in the view of a step (s)",
+        "what grows (a leak?)",
+    ] {
+        assert!(leak.contains(words), "{words} in\n{leak}");
+    }
+    let combine = shown("combine");
+    assert!(
+        combine.contains("in the dialog when memory runs out (o)"),
+        "{combine}"
+    );
+    assert!(shown("zebra").contains("no key has these words"));
+}
+
 /// Without NVML the line below the chart and the pane say the same of what is free.
 #[test]
 fn what_is_free_is_one_number() {

@@ -77,8 +77,10 @@ pub(super) enum Turn {
     Done,
     /// There is more to apply.
     More,
-    /// A run has just ended for want of memory.
+    /// A run has just ended for want of memory, or what is sought is the one that the program caught.
     RanOut,
+    /// The end, without an OOM that was sought.
+    NoOomAhead,
 }
 
 impl RecordingPlayer {
@@ -154,9 +156,12 @@ impl RecordingPlayer {
                 let sought = self.seeking.take();
                 let outcome = self.state.run().map(Run::outcome);
                 let ran_out = outcome == Some(RunOutcome::OutOfMemory);
-                return match sought == Some(Seeking::End) && ran_out {
-                    true => Turn::RanOut,
-                    false => Turn::Done,
+                let ooms = self.state.run().map_or(0, |run| run.ooms.len());
+                return match sought {
+                    Some(Seeking::End) if ran_out => Turn::RanOut,
+                    Some(Seeking::Oom) if ran_out || ooms > 0 => Turn::RanOut,
+                    Some(Seeking::Oom) => Turn::NoOomAhead,
+                    Some(_) | None => Turn::Done,
                 };
             }
             let sought = self.seeking;
@@ -346,6 +351,17 @@ mod tests {
             player.seek(SeekTarget::End, Moment::ZERO, LEAD).unwrap();
             assert_eq!(settle(&mut player, Moment::ZERO), ended, "{name}");
             assert_eq!(player.next_at(), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_oom_that_was_caught_is_found_and_that_there_is_none_is_said() {
+        for (name, found) in [("caught", Turn::RanOut), ("vit", Turn::NoOomAhead)] {
+            let mut player = player(name);
+            player
+                .seek(SeekTarget::NextOom, Moment::ZERO, LEAD)
+                .unwrap();
+            assert_eq!(settle(&mut player, Moment::ZERO), found, "{name}");
         }
     }
 

@@ -183,52 +183,84 @@ fn a_baseline_that_stays_is_steady() {
     assert_eq!(after(60, |_| 3.0), Some(gib(3.0)));
     assert_eq!(after(30, |_| 3.0), None, "too few");
     assert_eq!(after(60, |n| 3.0 + 0.02 * n as f64), None, "it grows");
+    let mut sparse = StagedSession::training();
+    for n in 1..=12_u32 {
+        let read = step(100, u64::from(n) * 8, gib(3.0), gib(5.0));
+        sparse.add(2.0 + f64::from(n), read);
+    }
+    let rank = &sparse.state.runs[0].ranks[0];
+    let level = steady_baseline(&rank.steps, Some(gib(24.0)));
+    assert_eq!(level, Some(gib(3.0)), "few of the steps are read");
     let filled = |n: u64| 3.0 + 0.02 * n.min(60) as f64;
-    assert_eq!(after(80, filled), None, "it grew a moment ago");
+    assert_eq!(after(70, filled), None, "it grew a moment ago");
+    assert_eq!(after(90, filled), Some(gib(4.2)), "it does not any more");
+    let differs = |n: u64| 3.0 + 0.1 * n.min(60) as f64 + 0.03 * (n % 7) as f64;
+    assert!(
+        after(100, differs).is_some(),
+        "a full buffer is not quite even"
+    );
+    assert_eq!(after(100, |n| 3.0 + 0.002 * n as f64), None, "it creeps");
     assert_eq!(after(200, filled), Some(gib(4.2)));
 }
 
 /// A buffer that fills, and stays so.
 #[test]
 fn growth_that_ends_is_withdrawn_and_one_that_goes_on_becomes_a_leak() {
-    let told = |grows_until: u64| {
+    let told = |grows_until: u64, a_step: f64| {
         let mut scene = StagedSession::training();
         scene.sampled(1.5, 1.0, 1.5);
         let mut watch = LiveWarnings::default();
         let mut found = Vec::new();
         for n in 1..=260 {
-            let baseline = gib(3.0 + 0.02 * n.min(grows_until) as f64);
+            let baseline = gib(3.0 + a_step * n.min(grows_until) as f64);
             let at = 2.0 + n as f64;
             scene.add(at, step(100, n, baseline, baseline + gib(2.0)));
+            let mut held = sample(100, 0, baseline, baseline + gib(2.2));
+            held.allocated_peak = baseline + gib(2.0);
+            scene.add(at + 0.1, EventKind::Sample(held));
             let used = baseline + gib(2.7);
             scene.add(at + 0.2, EventKind::Device(reading(&[(100, used)])));
             let looked = watch.look(&scene.state).into_iter();
             found.extend(looked.filter_map(|of| match of {
                 LiveWarning::New(finding) => Some(finding.headline.to_string()),
-                LiveWarning::Withdrawn(words) => Some(words),
+                LiveWarning::Withdrawn(over) => Some(over.headline.to_string()),
                 LiveWarning::FullSoon => None,
             }));
         }
         found
     };
-    let filled = told(60);
+    let filled = told(60, 0.02);
     assert!(
         filled[0].starts_with("Memory grows: +20 MiB per step"),
         "{filled:#?}"
     );
     let last = filled.last().unwrap();
     assert!(
-        last.starts_with("Memory is steady again: 4.20 GiB between steps"),
+        last.starts_with("Memory is steady again: 4.20 GiB after each step"),
         "{filled:#?}"
     );
     assert!(
         !filled.iter().any(|words| words.contains("leak")),
         "{filled:#?}"
     );
-    let leaks = told(260);
+    // One that takes 9 GiB, and its time.
+    let filled = told(150, 0.06);
+    let last = filled.last().unwrap();
+    assert!(
+        last.starts_with("Memory is steady again: 12.0"),
+        "{filled:#?}"
+    );
+    assert!(
+        !filled.iter().any(|words| words.contains("leak")),
+        "{filled:#?}"
+    );
+    let leaks = told(260, 0.06);
     assert!(leaks[0].starts_with("Memory grows"), "{leaks:#?}");
     assert!(
-        leaks.last().unwrap().starts_with("Memory leak: +20 MiB"),
+        leaks
+            .last()
+            .unwrap()
+            .starts_with("Memory leak: +61 MiB per step; out of memory in about"),
         "{leaks:#?}"
     );
 }
@@ -293,7 +325,7 @@ fn a_forecast_is_said_in_words_once() {
         at: crate::units::Moment::from_secs_f64(70.0),
         what: exited(1, crate::event::Exit::Code(0)),
     });
-    let words = "The run ended well although its memory grew: 10.2 GiB between steps at the end.";
+    let words = "The run ended well although its memory grew: 10.2 GiB after the last step.";
     assert_eq!(watch.ended(state).as_deref(), Some(words));
     assert_eq!(watch.ended(state), None);
     assert_eq!(warnings(&scene.state), []);

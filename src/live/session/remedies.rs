@@ -234,7 +234,12 @@ impl Session {
 
     /// Whether that is being worked out.
     pub(crate) fn is_searching_room(&self) -> bool {
-        self.pending.hint.is_some() || self.hints.is_unsettled
+        self.pending.hint.is_some()
+    }
+
+    /// Whether that waits for the peak of later steps.
+    pub(crate) fn is_peak_unsettled(&self) -> bool {
+        self.hints.is_unsettled
     }
 }
 

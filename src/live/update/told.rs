@@ -34,6 +34,7 @@ impl SessionController {
         }
         // Of what only grows so far nobody elsewhere is told.
         let leak = leak.filter(|leak| leak.certainty == Certainty::Certain);
+        let over = self.session.take_leak_over();
         if !self.place.tells_news {
             return;
         }
@@ -42,17 +43,22 @@ impl SessionController {
             state: &self.session.state,
             follows,
             leak: leak.is_some(),
+            leak_over: over.is_some(),
             expects_ooms: self.policy.expects_ooms(),
             scaled: self.session.handover.config.scaled,
         });
         let (Some(kind), Some(follows)) = (kind, follows) else {
             return;
         };
-        let leak = leak.filter(|_| kind == NewsKind::Leak).map(Box::new);
+        let growth = match kind {
+            NewsKind::Leak => leak,
+            NewsKind::LeakOver => over,
+            NewsKind::Oom | NewsKind::End => None,
+        };
         self.session.push(SessionEffect::Tell {
             kind,
             follows,
-            leak,
+            growth: growth.map(Box::new),
         });
         // The next front is not to tell it again.
         self.session.hand_over();

@@ -82,10 +82,16 @@ fn a_device_holds_what_its_live_ranks_hold() {
     assert_eq!(device(&scene, 1), (None, None), "a gap, not zero");
     scene.add(4.0, gone(100));
     assert_eq!(device(&scene, 0), (None, None));
+    assert_eq!(
+        scene.state.probe(),
+        ProbeState::Live(2),
+        "its process may be ending"
+    );
+    scene.add(7.5, EventKind::Unknown);
     assert_eq!(scene.state.probe(), ProbeState::Lost);
     // It comes back: the front had been away.
-    scene.add(5.0, hello(1, 100, Some(0)));
-    scene.add(5.1, EventKind::Sample(sample(100, 0, gib(2.0), gib(3.0))));
+    scene.add(8.0, hello(1, 100, Some(0)));
+    scene.add(8.1, EventKind::Sample(sample(100, 0, gib(2.0), gib(3.0))));
     assert_eq!(device(&scene, 0), (Some(gib(2.0)), Some(gib(3.0))));
     assert_eq!(scene.state.run().unwrap().ranks.len(), 2);
 }

@@ -22,6 +22,8 @@ const ROWS_PER_TICK: f64 = 2.0;
 pub(in crate::ui) struct Scale {
     top: f64,
     rows: u16,
+    /// Rows above them that are not to scale: the capacity, where the axis is broken below it.
+    above: u16,
 }
 
 impl Scale {
@@ -32,7 +34,21 @@ impl Scale {
         Scale {
             top: (top.0.max(1) as f64) * share,
             rows,
+            above: 0,
         }
+    }
+
+    /// The same below a few rows of all, of which the first is for what lies above `top`.
+    pub(in crate::ui) fn broken(top: Bytes, rows: u16, above: u16) -> Scale {
+        Scale {
+            above,
+            ..Scale::with_top(top, rows.saturating_sub(above))
+        }
+    }
+
+    /// The rows above those that are to scale.
+    pub(in crate::ui) fn above(&self) -> u16 {
+        self.above
     }
 
     pub(in crate::ui) fn rows(&self) -> u16 {
@@ -48,8 +64,11 @@ impl Scale {
 
     /// The row of an amount, counted from the top.
     pub(in crate::ui) fn row(&self, bytes: Bytes) -> u16 {
+        if self.above > 0 && bytes.0 as f64 > self.top {
+            return 0;
+        }
         let from_below = (bytes.0 as f64 / self.top * f64::from(self.rows)).floor() as u16;
-        self.rows - 1 - from_below.min(self.rows - 1)
+        self.above + self.rows - 1 - from_below.min(self.rows - 1)
     }
 
     /// The numbers of the axis with their rows, from below.
@@ -122,7 +141,12 @@ pub(in crate::ui) fn draw_bytes(canvas: &mut Canvas, scale: &Scale, capacity: Op
     let (area, glyphs) = (canvas.area, canvas.theme.glyphs);
     let last = area.width.saturating_sub(1);
     for row in 0..area.height {
-        canvas.pen(row).skip(last).text(glyphs.axis, Tone::Faint);
+        let is_broken = (1..scale.above()).contains(&row);
+        let axis = match is_broken {
+            true => glyphs.broken_axis,
+            false => glyphs.axis,
+        };
+        canvas.pen(row).skip(last).text(axis, Tone::Faint);
     }
     let round = scale.ticks().into_iter();
     // The number below it would stand too near.
@@ -451,6 +475,14 @@ mod tests {
         assert_eq!(scale.eighths(Bytes::gib(500)), 80);
         assert_eq!(scale.row(Bytes::gib(80)), 0);
         assert_eq!(scale.row(Bytes::ZERO), 9);
+        // What lies above the top of a broken one is on the first row, and never within the scale.
+        let broken = Scale::broken(Bytes::gib(5), 10, 2);
+        assert_eq!(
+            (broken.row(Bytes::gib(80)), broken.row(Bytes::gib(5))),
+            (0, 2)
+        );
+        assert_eq!((broken.row(Bytes::ZERO), broken.rows()), (9, 8));
+        assert!(broken.ticks().iter().all(|(_, row)| *row >= 2));
     }
 
     fn time_labels(state: &State, from: u64, to: u64, columns: u16) -> String {

@@ -5,7 +5,7 @@ use super::{place, width_within};
 use crate::ui::available::is_listed;
 use crate::ui::canvas::{Canvas, columns};
 use crate::ui::dialog::HelpDialog;
-use crate::ui::keymap;
+use crate::ui::keymap::{self, InputMode, KeyRow};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
@@ -126,6 +126,10 @@ fn rows(view: &View, scene: &Scene, help: &HelpDialog, words_room: u16) -> Vec<H
         keys.retain(|(keys, words)| help.finds(group.title(), keys, words));
     }
     groups.retain(|(_, keys)| !keys.is_empty());
+    let elsewhere = match help.searched().text().trim() {
+        "" => Vec::new(),
+        _ => found_elsewhere(view, scene, help),
+    };
     let is_meant = |term: &&(&str, &str)| help.finds(TERMS, term.0, term.1);
     let terms: Vec<_> = glossary(help.mode()).iter().filter(is_meant).collect();
     let mut rows = Vec::new();
@@ -137,6 +141,12 @@ fn rows(view: &View, scene: &Scene, help: &HelpDialog, words_room: u16) -> Vec<H
         let keys = keys.into_iter();
         rows.extend(keys.flat_map(|(keys, words)| wrapped(keys, words, words_room)));
     }
+    for (title, keys) in elsewhere {
+        rows.extend((!rows.is_empty()).then_some(HelpRow::Blank));
+        rows.push(HelpRow::Title(title));
+        let keys = keys.into_iter();
+        rows.extend(keys.flat_map(|(keys, words)| wrapped(keys, words, words_room)));
+    }
     if !terms.is_empty() {
         rows.extend((!rows.is_empty()).then_some(HelpRow::Blank));
         rows.push(HelpRow::Title(TERMS));
@@ -144,6 +154,36 @@ fn rows(view: &View, scene: &Scene, help: &HelpDialog, words_room: u16) -> Vec<H
         rows.extend(terms.flat_map(|(term, says)| wrapped((*term).into(), says, words_room)));
     }
     rows
+}
+
+/// What is searched for among the keys that do nothing here and now, by where they do.
+fn found_elsewhere(
+    view: &View,
+    scene: &Scene,
+    help: &HelpDialog,
+) -> Vec<(&'static str, Vec<KeyRow>)> {
+    let places = [
+        (InputMode::Watching, "on the chart"),
+        (InputMode::Step, "in the view of a step (s)"),
+        (InputMode::Oom, "in the dialog when memory runs out (o)"),
+    ];
+    let mut all = Vec::new();
+    for (mode, title) in places {
+        let is_here = mode == help.mode();
+        let bindings = keymap::bindings(mode);
+        let bindings =
+            bindings.filter(|binding| !is_here || !is_listed(view, binding.action, scene));
+        let mut keys: Vec<KeyRow> = Vec::new();
+        for (group, rows) in keymap::groups(bindings, view.theme.glyphs) {
+            let found = |(keys, words): &KeyRow| help.finds(group.title(), keys, words);
+            keys.extend(rows.into_iter().filter(found));
+        }
+        let title = if is_here { "here, but not now" } else { title };
+        if !keys.is_empty() {
+            all.push((title, keys));
+        }
+    }
+    all
 }
 
 /// Two lists of about the same height; a group begins the second where one begins near the middle.

@@ -9,6 +9,7 @@ mod diagnosis;
 mod remedies;
 
 use super::place;
+use crate::diagnosis::Finding;
 use crate::event::{OomRecord, Phase};
 use crate::state::{OomIncident, RunOutcome};
 use crate::ui::canvas::{self, Canvas, StyledLine, columns};
@@ -38,7 +39,11 @@ struct Page<'a> {
 /// labelled goes on below its label.
 const NARROW: u16 = 50;
 
-impl Page<'_> {
+impl<'a> Page<'a> {
+    fn findings(&self) -> &'a [Finding] {
+        self.dialog.findings(self.scene)
+    }
+
     fn is_narrow(self) -> bool {
         self.width < NARROW
     }
@@ -148,6 +153,16 @@ fn title_parts(scene: &Scene, number: RunNumber) -> Vec<String> {
         parts.push(phase_of(record));
     }
     parts
+}
+
+/// Whether memory ran out in a step, and not in what comes after one.
+pub(in crate::ui) fn is_in_step(record: &OomRecord) -> bool {
+    match record.phase {
+        Phase::Load | Phase::Evaluation => false,
+        Phase::Forward | Phase::Backward | Phase::Optimizer | Phase::Unknown => {
+            record.activity().is_none()
+        }
+    }
 }
 
 /// Where in the training. The record counts ended steps; the OOM was in the next one.

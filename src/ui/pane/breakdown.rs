@@ -75,8 +75,34 @@ impl BreakdownPart {
     }
 }
 
-/// Said of what a leak is counted with.
-const GROWS_IN_IT: &str = "what grows from step to step is in it";
+/// Stands for how much of the activations and other memory stays between steps.
+const KEPT: &str = "kept between steps";
+
+/// From this share of the GPU on, what stays between steps beside the model is named: the outputs of the last batch are less.
+const NOTABLE: f64 = 0.05;
+
+/// What the processes of a device keep between steps beside parameters, gradients and the optimizer's state: a frozen model, lists
+/// that the program fills, what leaks.
+fn kept_between_steps(state: &State, device: &DeviceState) -> Bytes {
+    let ranks = state
+        .run()
+        .into_iter()
+        .flat_map(|run| ranks_on(run, device));
+    let kept = ranks.filter_map(|rank| {
+        let (_, after_step) = rank.steps.baselines.last()?;
+        let usage = rank.usage_on(&device.uuid)?;
+        let model = rank.structure_on(usage.sample.device)?;
+        Some(*after_step - model.parameters - model.gradients - model.optimizer_state)
+    });
+    kept.sum()
+}
+
+/// Those where they are much of the GPU.
+fn notably_kept(state: &State, device: &DeviceState) -> Option<Bytes> {
+    let kept = kept_between_steps(state, device);
+    let share = kept.fraction_of(device.capacity?)?;
+    (share >= NOTABLE).then_some(kept)
+}
 
 /// Whether a key shows what that is, or has it looked for. Among many ranks it has another meaning.
 fn is_told_more(view: &View, scene: &Scene) -> bool {
@@ -85,18 +111,18 @@ fn is_told_more(view: &View, scene: &Scene) -> bool {
 }
 
 /// The parts in order: PyTorch's from the longest lived to the shortest, then others', then free.
-/// What `grows` from step to step is no activation, and how much of the rest it is, is not known.
+/// What is kept from step to step is no activation, whether it grows or not.
 #[rustfmt::skip]
-fn parts(of: &Breakdown, capacity: Option<Bytes>, grows: bool) -> Vec<BreakdownPart> {
+fn parts(of: &Breakdown, capacity: Option<Bytes>, keeps: bool) -> Vec<BreakdownPart> {
     type Fill = fn(&Glyphs) -> &'static str;
     const FULL: Fill = |glyphs| glyphs.full;
     const SHADE: Fill = |glyphs| glyphs.shade;
     const DENSE: Fill = |glyphs| glyphs.dense_shade;
     // Before an optimizer was seen, everything allocated is in the rest.
     const FOR_BACKWARD: &str = "kept for the backward pass, grow with the batch";
-    let (rest, rest_short, rest_says) = match (of.parameters, grows) {
+    let (rest, rest_short, rest_says) = match (of.parameters, keeps) {
         (Some(_), false) => ("activations + other", &["activations", "act"][..], FOR_BACKWARD),
-        (Some(_), true) => ("activations + leak", &["act + leak", "leak"][..], GROWS_IN_IT),
+        (Some(_), true) => ("activations + kept", &["act + kept"][..], KEPT),
         (None, _) => ("allocated", &["allocated", "alloc"][..], FOR_BACKWARD),
     };
     let (own, own_short, says) = match of.is_sharded {
@@ -301,7 +327,8 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
     }
     let (breakdown, _) = shown(view, state, device);
     let figures = Figures::new(device.capacity);
-    let parts = parts(&breakdown, device.capacity, headroom::grows(state, device));
+    let keeps = notably_kept(state, device).is_some();
+    let parts = parts(&breakdown, device.capacity, keeps);
     let whole = device
         .capacity
         .unwrap_or_else(|| parts.iter().filter_map(|part| part.bytes).sum());
@@ -324,8 +351,11 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
         }
         if area.width >= ROOM_FOR_WORDS {
             let mut words = words(part, state, device);
-            if part.says == GROWS_IN_IT && is_told_more(view, scene) {
-                words += ": w";
+            if part.says == KEPT && headroom::grows(state, device) {
+                words += match is_told_more(view, scene) {
+                    true => " and grows: w",
+                    false => " and grows",
+                };
             }
             pen.clauses(&words, Tone::Dim);
         } else if pen.room() > ROOM_FOR_BAR {
@@ -391,6 +421,10 @@ fn words(part: &BreakdownPart, state: &State, device: &DeviceState) -> String {
     if part.bytes.is_none() {
         return String::from("unknown");
     }
+    if part.says == KEPT {
+        let kept = kept_between_steps(state, device);
+        return format!("{kept} of it stays between steps");
+    }
     let others = match part.tone == Tone::OtherProcesses {
         true => device.other_processes(state).unwrap_or_default(),
         false => Vec::new(),
@@ -429,14 +463,15 @@ fn draw_share(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, whole: Bytes, 
     }
 }
 
-/// Each part is as wide as its share, with its name and figure in it if they fit.
+/// Each part is as wide as its share, with its name and figure in it if they fit; of those that have no room in theirs it is said in
+/// the free part, if there is room.
 pub(in crate::ui) fn draw_bar(canvas: &mut Canvas, view: &View, state: &State) {
     let (theme, width) = (canvas.theme, canvas.area.width);
     let Some(device) = view.device(state) else {
         return;
     };
-    let grows = headroom::grows(state, device);
-    let parts = parts(&shown(view, state, device).0, device.capacity, grows);
+    let keeps = notably_kept(state, device).is_some();
+    let parts = parts(&shown(view, state, device).0, device.capacity, keeps);
     let known: Bytes = parts.iter().filter_map(|part| part.bytes).sum();
     let whole = device.capacity.unwrap_or(known).max(known);
     let figures = Figures::new(device.capacity);
@@ -454,6 +489,7 @@ pub(in crate::ui) fn draw_bar(canvas: &mut Canvas, view: &View, state: &State) {
     };
     // Free memory is at the right end, after the unknown rest.
     let (free, held): (Vec<_>, Vec<_>) = parts.iter().partition(|part| part.tone == Tone::Free);
+    let mut unnamed: Vec<(Bytes, String)> = Vec::new();
     for part in held.into_iter().chain([&unknown]).chain(free) {
         let Some(bytes) = part.bytes.filter(|bytes| *bytes > Bytes::ZERO) else {
             continue;
@@ -462,10 +498,43 @@ pub(in crate::ui) fn draw_bar(canvas: &mut Canvas, view: &View, state: &State) {
         so_far += bytes;
         // A small part gets a cell, but not an unknown rest that is only rounding.
         let end = edge(so_far, whole, width).max(begin + u16::from(part.letter != "?"));
-        draw_segment(&mut pen, theme, part, &figures.gib(bytes), end);
+        let figure = figures.gib(bytes);
+        let room = end.saturating_sub(pen.column());
+        let words = match part.tone {
+            Tone::Free => free_words(&figure, &mut unnamed, room),
+            _ => {
+                let mut named = part.short.iter().map(|name| format!(" {name} {figure} "));
+                let words = named.find(|words| columns(words) <= room);
+                let is_nothing = figure == figures.gib(Bytes::ZERO);
+                if words.is_none() && part.letter != "?" && !is_nothing {
+                    let name = part.short.last().unwrap_or(&part.name);
+                    unnamed.push((bytes, format!("{name} {figure}")));
+                }
+                words
+            }
+        };
+        draw_segment(&mut pen, theme, part, words.as_deref(), end);
     }
     pen.fill(" ", Tone::Text);
 }
+
+/// What is free, and the largest of the parts that are too small for their own words.
+fn free_words(figure: &str, unnamed: &mut Vec<(Bytes, String)>, room: u16) -> Option<String> {
+    let shorter = [format!(" free {figure} GiB "), format!(" free {figure} ")];
+    let mut words = shorter.into_iter().find(|words| columns(words) <= room)?;
+    unnamed.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+    for (_, part) in unnamed.iter().take(MOST_UNNAMED) {
+        let longer = format!("{}, {part} ", words.trim_end());
+        if columns(&longer) + DOTS > room {
+            break;
+        }
+        words = longer;
+    }
+    Some(words)
+}
+
+/// So many small parts are named.
+const MOST_UNNAMED: usize = 2;
 
 fn edge(bytes: Bytes, whole: Bytes, width: u16) -> u16 {
     let share = bytes.fraction_of(whole).unwrap_or(0.0).min(1.0);
@@ -475,12 +544,8 @@ fn edge(bytes: Bytes, whole: Bytes, width: u16) -> u16 {
 /// Columns of free memory from which on dots are seen as such.
 const DOTS: u16 = 3;
 
-fn draw_segment(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, figure: &str, end: u16) {
+fn draw_segment(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, words: Option<&str>, end: u16) {
     let width = end.saturating_sub(pen.column());
-    let named = part.short.iter().map(|name| format!(" {name} {figure} "));
-    let words = named
-        .chain([format!(" {figure} ")])
-        .find(|words| columns(words) <= width);
     let style = match (theme.depth, part.tone) {
         (Depth::None, _) => theme.style(Tone::Text),
         (_, Tone::Free) => theme.style(Tone::Dim),
@@ -496,7 +561,7 @@ fn draw_segment(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, figure: &str
         (_, _) => " ",
     };
     if let Some(words) = words {
-        pen.styled(&words, style);
+        pen.styled(&theme.glyphs.spelled(words), style);
     }
     while pen.column() < end && pen.room() > 0 {
         pen.styled(filler, style);

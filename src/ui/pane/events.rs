@@ -1,8 +1,8 @@
 //! The list of events: runs, their phases, OOMs, retries, notes, the newest last. Text is made only
 //! for the rows shown: there may be hundreds.
 
-use crate::event::{Level, Note, ProbeErrors};
-use crate::state::{EpochMark, Epochs, OomIncident, RankState, Run, RunOutcome, State};
+use crate::event::{Level, Note, NvmlState, ProbeErrors};
+use crate::state::{ENDING, EpochMark, Epochs, OomIncident, RankState, Run, RunOutcome, State};
 use crate::ui::canvas::{Canvas, columns};
 use crate::ui::chart::axis::round_numbers;
 use crate::ui::pane::ListScroll;
@@ -51,13 +51,34 @@ fn entries<'a>(scene: &Scene<'a>) -> impl Iterator<Item = (Moment, LoggedEvent<'
     let recording = scene
         .recording
         .map(|path| (Moment::ZERO, LoggedEvent::Recording(path)));
-    let runs = scene.state.runs.iter().flat_map(of_run);
+    let now = scene.state.now;
+    let runs = scene
+        .state
+        .runs
+        .iter()
+        .flat_map(move |run| of_run(run, now));
+    let unwanted = unwanted_note(scene.state);
     let notes = scene.state.notes.iter();
+    let notes = notes.filter(move |(_, note)| Some(&note.text) != unwanted.as_ref());
     let notes = notes.map(|(at, note)| (*at, LoggedEvent::Note(note)));
     recording.into_iter().chain(runs).chain(notes)
 }
 
-fn of_run(run: &Run) -> impl Iterator<Item = (Moment, LoggedEvent<'_>)> {
+/// A simulated GPU has no driver that could be installed.
+fn unwanted_note(state: &State) -> Option<String> {
+    let mut devices = state.devices.iter().peekable();
+    devices.peek()?;
+    match &state.nvml {
+        Some(NvmlState::Unavailable { reason })
+            if devices.all(|device| device.uuid.is_simulated()) =>
+        {
+            Some(format!("no NVML: {reason}"))
+        }
+        Some(_) | None => None,
+    }
+}
+
+fn of_run(run: &Run, now: Moment) -> impl Iterator<Item = (Moment, LoggedEvent<'_>)> {
     let joined = run.ranks.iter().map(|rank| rank.joined).min();
     let stepped = run.ranks.iter().filter_map(|rank| rank.steps.first).min();
     let once = [
@@ -70,7 +91,8 @@ fn of_run(run: &Run) -> impl Iterator<Item = (Moment, LoggedEvent<'_>)> {
     ];
     let running = run.ended.is_none();
     let of_ranks = run.ranks.iter().flat_map(move |rank| {
-        let gone = rank.disconnected.filter(|_| running);
+        let gone = rank.disconnected;
+        let gone = gone.filter(|at| running && now.since(*at) >= ENDING);
         let gone = gone.map(|at| (at, LoggedEvent::ProbeGone(rank)));
         let retried = rank.retries.iter();
         let retried = retried.map(move |(at, all)| (*at, LoggedEvent::Retried(rank, *all)));
@@ -199,21 +221,25 @@ fn draw(canvas: &mut Canvas, _: &View, scene: &Scene, list: ListScroll) {
         .collect();
     // At the end of the list the newest are shown whole, and for that perhaps fewer; where it is scrolled, a row is an event.
     let is_at_end = first + shown >= entries.len();
-    let each = |words: &str| match is_at_end {
-        true => two_rows(words, room),
-        false => vec![words.to_string()],
-    };
-    let mut rows: Vec<(String, String, Tone)> = Vec::new();
+    let most = if is_at_end { ROWS_EACH } else { 1 };
+    let mut free = shown;
+    let mut newest: Vec<(String, String, Tone)> = Vec::new();
     for (time, words, tone) in in_view.into_iter().rev() {
-        let lines = each(&words);
-        if rows.len() + lines.len() > shown {
+        let lines = wrapped(&words, room, most);
+        let Some(left) = free.checked_sub(lines.len()) else {
             break;
-        }
+        };
+        free = left;
+        newest.push((time, words, tone));
+    }
+    // Where rows are free, nothing is cut.
+    let mut rows: Vec<(String, String, Tone)> = Vec::new();
+    for (time, words, tone) in newest {
+        let usual = wrapped(&words, room, most).len();
+        let lines = wrapped(&words, room, if is_at_end { usual + free } else { most });
+        free -= lines.len() - usual;
         let times = std::iter::once(time).chain(std::iter::repeat(String::new()));
-        let lines: Vec<_> = times
-            .zip(lines)
-            .map(|(time, line)| (time, line, tone))
-            .collect();
+        let lines = times.zip(lines).map(|(time, line)| (time, line, tone));
         rows.splice(0..0, lines);
     }
     for (row, (time, words, tone)) in (0..).zip(rows) {
@@ -223,12 +249,12 @@ fn draw(canvas: &mut Canvas, _: &View, scene: &Scene, list: ListScroll) {
     }
 }
 
-/// The words in rows of so many columns, what is too much at the end of the last.
-fn two_rows(words: &str, room: u16) -> Vec<String> {
+/// The words in at most so many rows of so many columns, what is too much at the end of the last.
+fn wrapped(words: &str, room: u16, most: usize) -> Vec<String> {
     let (mut rows, mut row) = (Vec::new(), String::new());
     for word in words.split(' ') {
         let is_full = !row.is_empty() && columns(&row) + 1 + columns(word) > room;
-        if is_full && rows.len() + 1 < ROWS_EACH {
+        if is_full && rows.len() + 1 < most {
             rows.push(std::mem::take(&mut row));
         }
         if !row.is_empty() {
@@ -249,7 +275,7 @@ mod tests {
 
     #[test]
     fn what_is_wider_than_the_column_has_a_second_row_and_no_third() {
-        let rows = |words| two_rows(words, 20);
+        let rows = |words| wrapped(words, 20, ROWS_EACH);
         assert_eq!(rows("run 1 started"), ["run 1 started"]);
         assert_eq!(
             rows("OOM on GPU 0: 288 MiB requested"),
@@ -259,6 +285,61 @@ mod tests {
             rows("a b c d e f g h i j k l m n o p q r s t u"),
             ["a b c d e f g h i j", "k l m n o p q r s t u"]
         );
+    }
+
+    #[test]
+    fn nothing_is_cut_where_rows_are_free_and_a_simulated_gpu_needs_no_driver() {
+        use ratatui::buffer::Buffer;
+        use ratatui::layout::Rect;
+        let mut scene = StagedSession::default();
+        scene.add(
+            0.0,
+            crate::state::tests::staged::started(1, 100, "train.py"),
+        );
+        let reason = String::from("install the NVIDIA driver");
+        scene.add(0.1, EventKind::Nvml(NvmlState::Unavailable { reason }));
+        let note = "batch up to 106 fits (now 24), with inputs like those so far: the allocations of step 3 replayed";
+        let note = crate::event::Note::new(Level::Info, note);
+        scene.add(1.0, EventKind::Note(note));
+        let drawn = |scene: &StagedSession, height| {
+            let theme = crate::ui::theme::Theme::full();
+            let area = Rect::new(0, 0, 36, height);
+            let mut buffer = Buffer::empty(area);
+            let mut canvas = Canvas {
+                buf: &mut buffer,
+                theme: &theme,
+                area,
+            };
+            let view = View::new(theme, 36, height);
+            draw(
+                &mut canvas,
+                &view,
+                &Scene::of(&scene.state),
+                ListScroll::default(),
+            );
+            let cells = buffer.content().chunks(36);
+            let rows = cells.map(|row| row.iter().map(|cell| cell.symbol()).collect::<String>());
+            let all: Vec<String> = rows.collect();
+            all.join(" ")
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        let high = drawn(&scene, 9);
+        assert!(high.contains("of step 3 replayed"), "{high}");
+        assert!(high.contains("NVIDIA driver"), "{high}");
+        let low = drawn(&scene, 3);
+        assert!(!low.contains("replayed"), "{low}");
+        let EventKind::Hello(mut hello) = crate::state::tests::staged::hello(1, 100, None) else {
+            panic!("a hello");
+        };
+        hello.devices.truncate(1);
+        hello.devices[0].uuid = Some(crate::units::Uuid::new("SIM-24"));
+        scene.add(2.0, EventKind::Hello(hello));
+        let sample = crate::state::tests::staged::sample;
+        let gib = crate::state::tests::staged::gib;
+        scene.add(2.1, EventKind::Sample(sample(100, 0, gib(1.0), gib(2.0))));
+        assert!(!drawn(&scene, 9).contains("NVIDIA driver"));
     }
 
     /// The count of a process replaces its earlier one.
@@ -274,7 +355,7 @@ mod tests {
             scene.add(at, EventKind::ProbeErrors(errors));
         }
         let state = &scene.state;
-        let lines = of_run(state.run().unwrap()).map(|(_, entry)| entry.words(state).0);
+        let lines = of_run(state.run().unwrap(), state.now).map(|(_, entry)| entry.words(state).0);
         let lines: Vec<String> = lines.filter(|line| line.contains("probe")).collect();
         assert_eq!(lines, ["probe: 3 internal errors"]);
     }

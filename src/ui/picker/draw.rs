@@ -52,8 +52,13 @@ struct PickerColumns {
 }
 
 /// A command cut to less than this does not tell sessions apart.
-const LEAST_COMMAND: u16 = 28;
+const LEAST_COMMAND: u16 = 24;
 const GAP: u16 = 2;
+/// Below this width the state and the peak have their columns, and the command what is left.
+const NARROW: u16 = 60;
+const LEAST_OF_NARROW: u16 = 10;
+/// "out of memory" as a whole.
+const STATE_OF_NARROW: u16 = 13;
 /// The pointer and a blank in front of each row.
 const LEAD: u16 = 3;
 
@@ -64,7 +69,13 @@ impl PickerColumns {
             let widths = rows.clone().map(|row| columns(&of(row)));
             widths.max().filter(|width| *width > 0)
         };
-        let mut room = width.saturating_sub(LEAD + LEAST_COMMAND.min(width / 2));
+        let is_narrow = width < NARROW;
+        let least = if is_narrow {
+            LEAST_OF_NARROW
+        } else {
+            LEAST_COMMAND
+        };
+        let mut room = width.saturating_sub(LEAD + least.min(width / 2));
         let mut take = |wanted: Option<u16>, least: u16, most: u16| {
             let wanted = wanted.map_or(0, |wanted| wanted.clamp(least, most));
             match wanted > 0 && wanted + GAP <= room {
@@ -76,12 +87,21 @@ impl PickerColumns {
             }
         };
         // Why memory ran out stands at its end.
-        let most_of_state = (width * 9 / 20).max(12);
+        let most_of_state = match is_narrow {
+            true => STATE_OF_NARROW,
+            false => (width * 7 / 20).max(12),
+        };
+        let state = take(widest(|row| row.state.clone()), 5, most_of_state);
+        // Who looks for the one that died at night looks for when it began.
+        let since = match is_narrow {
+            true => 0,
+            false => take(widest(|row| row.since.clone()), 5, 12),
+        };
         PickerColumns {
-            state: take(widest(|row| row.state.clone()), 5, most_of_state),
-            took: take(widest(took), 4, 8),
+            state,
+            since,
             peak: take(widest(peak), 4, 9),
-            since: take(widest(|row| row.since.clone()), 5, 12),
+            took: take(widest(took), 4, 8),
             device: take(widest(|row| row.device.clone()), 6, 26),
         }
     }

@@ -8,7 +8,7 @@ use crate::anatomy::Category;
 use crate::document::{self, MemoryHolder};
 use crate::event::OomRecord;
 use crate::ui::canvas::Canvas;
-use crate::ui::dialogs::oom::phase_of;
+use crate::ui::dialogs::oom::{is_in_step, phase_of};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
@@ -29,13 +29,16 @@ pub(super) fn draw(canvas: &mut Canvas, key: StepKey, view: &View, scene: &Scene
         return;
     };
     let allocated = record.sample.allocated;
+    // Between two steps there is no next one yet.
+    let step = is_in_step(record).then(|| format!("step {}", super::count(key.step)));
     let facts = [
-        (format!("step {}", super::count(key.step)), Tone::Strong),
-        (String::from("out of memory"), Tone::Wrong),
-        (format!("{allocated} allocated"), Tone::Text),
-        (phase_of(record), Tone::Text),
-        (String::from("its allocations were not recorded"), Tone::Dim),
+        step.map(|step| (step, Tone::Strong)),
+        Some((String::from("out of memory"), Tone::Wrong)),
+        Some((format!("{allocated} allocated"), Tone::Text)),
+        Some((phase_of(record), Tone::Text)),
+        Some((String::from("its allocations were not recorded"), Tone::Dim)),
     ];
+    let facts = facts.into_iter().flatten();
     facts_on_a_rule(canvas, facts);
     asked_for(canvas, record);
     let mut lines = document::lines_of(oom, &run.source);
@@ -44,7 +47,11 @@ pub(super) fn draw(canvas: &mut Canvas, key: StepKey, view: &View, scene: &Scene
     let grew = super::grew(view, scene, canvas.area.width, canvas.theme.glyphs);
     let room = canvas.area.height.saturating_sub(ABOVE);
     // With the row of its titles, and one without anything below it.
-    let wanted = lines.len() as u16 + 2;
+    let uncut = holdings::rows_uncut(canvas.area.width, &lines) + 1;
+    let wanted = match uncut + grew.len() as u16 <= room {
+        true => uncut,
+        false => lines.len() as u16 + 2,
+    };
     let height = wanted.min(room - (grew.len() as u16).min(room / 3));
     let table = Rect {
         y: canvas.area.y + ABOVE.min(canvas.area.height),

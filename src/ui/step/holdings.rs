@@ -129,6 +129,22 @@ pub(super) fn draw_lines(canvas: &mut Canvas, lines: &[MemoryHolder], whole: Byt
     draw_rows(canvas, widths, titles, &rows, whole, None);
 }
 
+/// Columns of the names, and of what the lines say beside them: the texts stand below each other.
+fn rooms<'n>(width: u16, widths: LineWidths, names: impl Iterator<Item = &'n str>) -> (u16, u16) {
+    let room = width.saturating_sub(widths.before());
+    let by = names.map(columns).max().unwrap_or(0).min(room / 2);
+    (by, room.saturating_sub(by + 2))
+}
+
+/// The rows of these lines with their titles, where none of them is cut.
+pub(super) fn rows_uncut(width: u16, lines: &[MemoryHolder]) -> u16 {
+    let names = lines.iter().map(|line| line.place.as_str());
+    let (_, room) = rooms(width, LineWidths::for_width(width), names);
+    let texts = lines.iter().filter_map(|line| line.says.as_deref());
+    let below = texts.filter(|text| columns(text) > room).count();
+    (1 + lines.len() + below) as u16
+}
+
 /// Rows below the titles; `pointer` is the row that is marked, and the first that is shown.
 fn draw_rows(
     canvas: &mut Canvas,
@@ -138,15 +154,9 @@ fn draw_rows(
     whole: Bytes,
     pointer: Option<(usize, usize)>,
 ) {
-    let longest = rows
-        .iter()
-        .filter_map(|held| held.by.as_deref())
-        .map(columns);
-    let room = canvas.area.width.saturating_sub(widths.before());
-    // So that the texts stand below each other.
-    let by = longest.max().unwrap_or(0).min(room / 2);
+    let names = rows.iter().filter_map(|held| held.by.as_deref());
+    let (by, text_room) = rooms(canvas.area.width, widths, names);
     // Where there are rows to spare and none has to be found again by its place, what a line says is not cut.
-    let text_room = room.saturating_sub(by + 2);
     let is_cut = |held: &Held| held.text.is_some_and(|text| columns(text) > text_room);
     let below = rows.iter().filter(|held| is_cut(held)).count();
     let wanted = usize::from(titles) + rows.len() + below;

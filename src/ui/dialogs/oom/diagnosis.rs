@@ -20,7 +20,7 @@ const LINES: usize = 3;
 
 /// The cause in one sentence; in so many lines, the sums that belong to it are left to the details.
 pub(super) fn cause(page: Page, most: usize) -> Vec<StyledLine> {
-    let words = match page.scene.findings.first() {
+    let words = match page.findings().first() {
         Some(finding) => finding.headline.clone(),
         None => no_cause(),
     };
@@ -39,7 +39,7 @@ fn no_cause() -> Phrase {
 /// What stands below the cause: what is said of the ranks, and who keeps the memory alive, or else
 /// the line with the most memory.
 pub(super) fn below(page: Page) -> Vec<Vec<StyledLine>> {
-    let finding = page.scene.findings.first();
+    let finding = page.findings().first();
     let ranks: Vec<DocumentBlock> = finding
         .into_iter()
         .flat_map(document::ranks)
@@ -80,14 +80,15 @@ fn long_before(scene: &Scene, found: &Retainers) -> Option<u64> {
 /// All that is known of the OOM.
 fn evidence(page: Page) -> Vec<DocumentBlock> {
     let scene = page.scene;
-    let mut all = match scene.findings.first() {
+    let findings = page.findings();
+    let mut all = match findings.first() {
         Some(finding) => document::finding(finding, true),
         None => vec![DocumentBlock::heading(no_cause().as_str())],
     };
-    if scene.findings.is_empty() {
+    if findings.is_empty() {
         all.extend(incident(scene).map(|oom| DocumentBlock::Table(figures(oom))));
     }
-    let others = scene.findings.iter().skip(1);
+    let others = findings.iter().skip(1);
     all.extend(others.map(|other| document::headline(other, false)));
     let categories = &page.dialog.categories;
     if !categories.is_empty() {
@@ -131,7 +132,8 @@ fn from_own_line(stack: &[SourceLine]) -> Vec<SourceLine> {
 }
 
 fn incident<'a>(scene: &Scene<'a>) -> Option<&'a OomIncident> {
-    scene.state.oom()
+    let run = scene.state.run()?;
+    run.oom().or(run.ooms.last())
 }
 
 fn largest_lines(scene: &Scene, most: usize) -> Vec<DocumentBlock> {
@@ -178,7 +180,11 @@ pub(crate) fn markdown(dialog: &OomDialog, scene: &Scene) -> String {
         text.push_str(&format!("- Command: {}\n", code(&run.shown)));
         text.push_str(&format!("- On: {}\n", versions(scene, run, oom)));
     }
-    let mut all: Vec<DocumentBlock> = scene.findings.first().map(of_finding).unwrap_or_default();
+    let mut all: Vec<DocumentBlock> = dialog
+        .findings(scene)
+        .first()
+        .map(of_finding)
+        .unwrap_or_default();
     if let (Some(run), Some(oom)) = (run, oom) {
         all.extend(lines_or_of_step(run, oom, LINES));
     }

@@ -90,7 +90,7 @@ fn code(page: Page) -> StyledLine {
         None => (glyphs.pointer, Tone::Strong),
         Some(_) => (" ", Tone::Text),
     };
-    let finding = page.scene.findings.first();
+    let finding = page.findings().first();
     let place = finding.and_then(|finding| finding.place.clone());
     let words = match finding.and_then(Finding::in_code) {
         Some(words) => {
@@ -381,7 +381,7 @@ fn is_code_next(scene: &Scene) -> bool {
 /// What is to be changed in the code, if its row has no room for it: as a whole, without its reason,
 /// without the line that the row has.
 fn in_code(page: Page) -> Vec<Vec<StyledLine>> {
-    let Some(finding) = page.scene.findings.first() else {
+    let Some(finding) = page.findings().first() else {
         return Vec::new();
     };
     let words = finding.in_code();
