@@ -1,10 +1,10 @@
 //! The launchers of `launchers.toml`, where the keys are explained, and how wide their options are.
 
 use super::argument::text;
-use super::layout::file_name;
 use super::memory_limit::{LimitedMemory, SizeLimit, SizeStyle};
 use crate::command::Word;
 use serde::Deserialize;
+use std::path::Path;
 use std::sync::OnceLock;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -171,8 +171,8 @@ pub(super) fn launcher_at(words: &[Word], at: usize) -> Option<(&'static Launche
     let is_called = |call: &[String]| {
         call.iter().enumerate().all(|(k, part)| {
             words.get(at + k).map(text).is_some_and(|word| {
-                let word = if k == 0 { file_name(word) } else { word };
-                word == part
+                let file = || Path::new(word).file_name().and_then(|name| name.to_str());
+                word == part || k == 0 && file() == Some(part)
             })
         })
     };

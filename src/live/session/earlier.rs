@@ -44,8 +44,8 @@ impl Before {
         };
         let has_ended = |run: &&Run| run.ended.is_some();
         let ran_out = |run: &&Run| run.outcome() == RunOutcome::OutOfMemory || run.oom_count > 0;
-        let ended = state.runs.iter().filter(has_ended);
-        let decisive = (ended.clone().find(ran_out)).or(ended.last());
+        let mut ended = state.runs.iter().filter(has_ended);
+        let decisive = (ended.clone().find(ran_out)).or(ended.next_back());
         let until = decisive.and_then(|run| run.ended).map(|(at, _)| at);
         Before {
             own: header.id.clone(),

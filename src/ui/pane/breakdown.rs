@@ -519,7 +519,7 @@ pub(in crate::ui) fn draw_bar(canvas: &mut Canvas, view: &View, state: &State) {
 }
 
 /// What is free, and the largest of the parts that are too small for their own words.
-fn free_words(figure: &str, unnamed: &mut Vec<(Bytes, String)>, room: u16) -> Option<String> {
+fn free_words(figure: &str, unnamed: &mut [(Bytes, String)], room: u16) -> Option<String> {
     let shorter = [format!(" free {figure} GiB "), format!(" free {figure} ")];
     let mut words = shorter.into_iter().find(|words| columns(words) <= room)?;
     unnamed.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
