@@ -55,6 +55,12 @@ pub fn predicted(
                 .and_then(|recorded| recorded.room_for_batch().ok())
                 .or(ended_room);
         }
+        // Its process may have told what sets the batch, and this command is read as those of its runs are.
+        let launch = LaunchEnvironment {
+            told: state.knobs.as_ref(),
+            ..LaunchEnvironment::default()
+        };
+        let reading = WorkloadKey::new(&command.without_secrets(), &launch);
         observations.extend(Observation::of_runs(&state.runs, &reading, &launch));
     }
     let why_unknown: String = if reading.batch.is_none() {
@@ -159,6 +165,25 @@ mod tests {
         let room = recorded.room_for_batch().expect("room on 139.8 GiB");
         assert_eq!(usual[4..], [room.could], "as a report says it");
         assert_eq!(asked(&[24]), [24]);
+    }
+
+    #[test]
+    fn a_run_whose_process_told_of_its_batch_is_one_of_this_command() {
+        let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/replay/leak.jsonl");
+        let recorded = std::fs::read_to_string(recorded).expect("a recording");
+        let knobs = r#"{"at":16000000,"event":"knobs","pid":2471,"device":0,"given":[{"at":"0","shape":[64,192]}],"batch_first":null,"world":1,"parsed":[{"name":"batch_size","options":["--batch-size"],"value":64,"default":64,"typed":true,"reads_command":true,"by":"argparse"}],"names":[],"literals":[]}"#;
+        let (before, end) = recorded
+            .split_once(r#"{"at":16504328,"event":"exited""#)
+            .expect("the run's end");
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("told.jsonl");
+        let told = format!("{before}{knobs}\n{{\"at\":16504328,\"event\":\"exited\"{end}");
+        std::fs::write(&path, told).expect("a file");
+        let state = read_state(&path).expect("a recording");
+        assert!(state.knobs.is_some());
+        let command = state.run().expect("a run").command.clone();
+        let said = predicted(&command, &[path.into_os_string()], &[8]).expect("a recording");
+        assert!(said.is_known(), "{}", said.why_unknown);
     }
 
     #[test]

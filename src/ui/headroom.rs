@@ -12,6 +12,7 @@ use crate::calibration::NON_TORCH_USUAL;
 use crate::diagnosis::{self, Certainty};
 use crate::event::NvmlState;
 use crate::forecast::RoomBasis;
+use crate::recognize::CommandLayout;
 use crate::state::{DeviceState, ProbeState, Run, RunOutcome, State};
 use crate::units::{Bytes, Moment, clock_face};
 use std::ops::RangeInclusive;
@@ -354,6 +355,12 @@ fn peaked_at_oom(run: &Run, device: &DeviceState) -> bool {
     run.outcome() == RunOutcome::OutOfMemory && is_last && run.oom().is_some()
 }
 
+/// The option of Python's with which no probe comes into the run.
+fn kept_out(state: &State) -> Option<String> {
+    let command = &state.run()?.command;
+    CommandLayout::new(command).keeps_probe_out(command)
+}
+
 /// Which sources are silent, and why.
 fn sources(state: &State, device: &DeviceState) -> impl Iterator<Item = HeadroomFigure> {
     let probe = match state.probe() {
@@ -364,9 +371,15 @@ fn sources(state: &State, device: &DeviceState) -> impl Iterator<Item = Headroom
         )),
         ProbeState::Waiting => {
             let ours = device.breakdown(state).non_pytorch;
-            let words = match ours.is_some_and(|bytes| bytes > Bytes::ZERO) {
-                true => "on the GPU without PyTorch: device memory only",
-                false => "waiting for the program to use the GPU",
+            let words = match (
+                kept_out(state),
+                ours.is_some_and(|bytes| bytes > Bytes::ZERO),
+            ) {
+                (Some(option), _) => {
+                    format!("python {option} keeps the probe out: device memory only")
+                }
+                (None, true) => "on the GPU without PyTorch: device memory only".into(),
+                (None, false) => "waiting for the program to use the GPU".into(),
             };
             Some(HeadroomFigure::new(words, Tone::Dim))
         }
@@ -508,7 +521,8 @@ fn steady(run: &Run, device: &DeviceState, figures: Figures) -> Option<HeadroomF
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::tests::staged::{StagedSession, gib, step};
+    use crate::event::EventKind;
+    use crate::state::tests::staged::{StagedSession, gib, reading, started, step};
 
     fn shown(pieces: &[HeadroomFigure], room: u16) -> Vec<String> {
         let kept = fitted(pieces.to_vec(), room, 3);
@@ -601,6 +615,25 @@ mod tests {
         assert_eq!(told(&scene).as_deref(), Some(words));
         scene.add(16.5, step(100, 21, gib(1.0), gib(9.0)));
         assert_eq!(told(&scene), None);
+    }
+
+    #[test]
+    fn a_python_that_keeps_the_probe_out_is_told_as_the_reason() {
+        let told = |words: &str| -> Vec<String> {
+            let mut scene = StagedSession::default();
+            scene.add(0.0, started(1, 100, words));
+            scene.add(1.0, EventKind::Device(reading(&[(100, gib(4.0))])));
+            let sources = sources(&scene.state, &scene.state.devices[0]);
+            sources.map(|figure| figure.text).collect()
+        };
+        assert_eq!(
+            told("python -I train.py"),
+            ["python -I keeps the probe out: device memory only"]
+        );
+        assert_eq!(
+            told("python train.py"),
+            ["on the GPU without PyTorch: device memory only"]
+        );
     }
 
     #[test]
