@@ -60,7 +60,7 @@ pub use change::{CommandChange, PredictedChange, predicted};
 pub use edited::EditedNeed;
 pub use expandable_segments::with_alloc_conf;
 pub use inputs::{Leftover, RemedyInputs};
-pub use offer::{expectation, remedies};
+pub use offer::{expectation, remedies, too_large_by};
 pub use plan::{
     Alteration, Availability, BatchChange, Edit, Expectation, FileCopy, FileEdit, FitVerdict, Plan,
     Remedy,

@@ -132,6 +132,12 @@ impl<'a> RemedyPredictor<'a> {
         })
     }
 
+    /// By how much the optimizer's step alone is too large, whatever is done to what comes before it.
+    pub fn too_large_by(&self) -> Option<Bytes> {
+        let (alone, room) = (self.optimizer_alone?, self.room?);
+        (alone > room).then(|| alone - room)
+    }
+
     /// The command where ranks do something else, as its step was rehearsed.
     pub fn of_ranks(&self, change: RankChange) -> Expectation {
         let mut target = self.target(&[]);

@@ -10,6 +10,7 @@ use super::single::proposed;
 use super::together::first_that_fits;
 use crate::command::CommandLine;
 use crate::recognize::Recognized;
+use crate::units::Bytes;
 
 /// The remedies for a command, the most promising first. Those that only a run that ran out of
 /// memory can need are left out for other runs.
@@ -65,4 +66,9 @@ pub fn expectation(
             }
         }
     }
+}
+
+/// By how much the optimizer's step alone is too large for the memory that there was, if it is.
+pub fn too_large_by(command: &CommandLine, inputs: &RemedyInputs<'_>) -> Option<Bytes> {
+    RemedyPredictor::new(command, inputs).too_large_by()
 }

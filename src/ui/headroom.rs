@@ -632,7 +632,7 @@ mod tests {
         );
         assert_eq!(
             told("python train.py"),
-            ["on the GPU without PyTorch: device memory only"]
+            ["waiting for the program to use the GPU"]
         );
     }
 

@@ -71,6 +71,21 @@ impl Auto {
     }
 }
 
+/// By how much it is too large without any activations, by its causes or else by the optimizer's step, and what the first cause
+/// advises.
+fn too_large(run: &RunSummary<'_>) -> Option<TooLarge> {
+    let by_cause = run.findings.iter().find_map(|finding| finding.too_large_by);
+    let by = by_cause.or_else(|| remedy::too_large_by(run.command, &run.inputs))?;
+    let advice = run
+        .findings
+        .first()
+        .and_then(|finding| finding.advice.first());
+    Some(TooLarge {
+        by,
+        advice: advice.map(ToString::to_string),
+    })
+}
+
 /// What is said of a run whose change its program rejected.
 fn undone(number: RunNumber) -> String {
     format!("the program did not take the change of run {number}, which is undone")
@@ -106,12 +121,7 @@ impl Policy for Auto {
             has_checkpoint: run.is_disk_silent || run.inputs.launch.checkpoint.is_some(),
             candidates: &candidates,
             tried: &tried,
-            too_large: run.findings.iter().find_map(|finding| {
-                Some(TooLarge {
-                    by: finding.too_large_by?,
-                    advice: finding.advice.first().map(ToString::to_string),
-                })
-            }),
+            too_large: too_large(run),
         };
         match decide(&situation, &self.options) {
             AutoDecision::Refuse(veto) if run.change == ChangeFate::Rejected => {

@@ -99,7 +99,18 @@ fn out_in_the_optimizers_step_the_sum_is_said_and_what_each_alternative_needs() 
             "fused=True in AdamW: needs 24.0 GiB, 918 MiB too much",
         ]
     );
-    let (names, enter) = offered(&scene, &[found]);
+    // By the finding, and by the step alone where another cause comes first (a cap).
+    let by = found.too_large_by.expect("too large without activations");
+    let said = format!("{by}");
+    let findings = [found];
+    let command = &scene.state.run().unwrap().command;
+    let alone = crate::remedy::too_large_by(command, &inputs(&scene, &findings));
+    let alone = alone.expect("the step alone");
+    assert!(
+        by.0.abs_diff(alone.0) < Bytes::gib(1).0,
+        "{said} and {alone}"
+    );
+    let (names, enter) = offered(&scene, &findings);
     assert_eq!(
         names,
         Vec::<String>::new(),
