@@ -57,7 +57,7 @@ const LITTLE_USED: u64 = 4;
 const SMALLEST_PART: u64 = 32;
 
 /// Rows of a plot that has one above a broken axis, and one more that says so.
-const ROWS_TO_BREAK: u16 = 4;
+const ROWS_TO_BREAK: u16 = 3;
 const ROWS_TO_SAY_SO: u16 = 8;
 
 /// From this share of what there is on, allocated memory is drawn as a danger.

@@ -137,16 +137,23 @@ fn fitted(pieces: Vec<HeadroomFigure>, room: u16, gap: u16) -> Vec<HeadroomFigur
     };
     let quiet = |piece: &HeadroomFigure| !piece.is_needed;
     let wordy = |piece: &HeadroomFigure| !piece.briefs.is_empty();
-    if let Some(wished) = pieces.iter().rposition(|piece| piece.is_wished) {
+    // The one with the most words to spare, the least important first.
+    let wordiest = |pieces: &[HeadroomFigure]| {
+        let places = (0..pieces.len()).filter(|at| quiet(&pieces[*at]) && wordy(&pieces[*at]));
+        places.max_by_key(|at| pieces[*at].briefs.len())
+    };
+    let needed = pieces.iter().rposition(|piece| piece.is_needed);
+    let wished = (0..pieces.len()).rev();
+    for wished in wished.filter(|at| pieces[*at].is_wished) {
         let mut shorter = pieces.clone();
-        while is_too_wide(&shorter[..=wished]) {
-            let mut all = shorter[..=wished].iter_mut();
-            match all.rfind(|piece| quiet(piece) && wordy(piece)) {
-                Some(piece) => piece.shorten(),
+        let wanted = ..=wished.max(needed.unwrap_or(0));
+        while is_too_wide(&shorter[wanted]) {
+            match wordiest(&shorter[wanted]) {
+                Some(at) => shorter[at].shorten(),
                 None => break,
             }
         }
-        if !is_too_wide(&shorter[..=wished]) {
+        if !is_too_wide(&shorter[wanted]) {
             return shorter;
         }
     }
@@ -154,9 +161,8 @@ fn fitted(pieces: Vec<HeadroomFigure>, room: u16, gap: u16) -> Vec<HeadroomFigur
     while let Some(last) = pieces.iter().rposition(|piece| piece.is_needed)
         && is_too_wide(&pieces[..=last])
     {
-        let mut before = pieces[..last].iter_mut();
-        if let Some(piece) = before.rfind(|piece| quiet(piece) && wordy(piece)) {
-            piece.shorten();
+        if let Some(at) = wordiest(&pieces[..last]) {
+            pieces[at].shorten();
         } else if let Some(piece) = pieces[..last].iter().rposition(quiet) {
             pieces.remove(piece);
         } else if let Some(piece) = pieces.iter_mut().find(|piece| wordy(piece)) {
@@ -217,11 +223,11 @@ fn headroom_pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<He
             }
             RoomForBatch::InSearch if is_calm => {
                 let words = "room for batch: working it out";
-                pieces.push(HeadroomFigure::new(words, Tone::Dim).needed());
+                pieces.push(HeadroomFigure::new(words, Tone::Dim).wished());
             }
             RoomForBatch::Unsettled if is_calm => {
                 let words = "room for batch: once the peak stays";
-                pieces.push(HeadroomFigure::new(words, Tone::Dim).needed());
+                pieces.push(HeadroomFigure::new(words, Tone::Dim).wished());
             }
             RoomForBatch::Known(_)
             | RoomForBatch::InSearch
@@ -648,6 +654,14 @@ mod tests {
         assert_eq!(shown(&pieces, 64), ["7.9 GiB free", leak]);
         assert_eq!(shown(&pieces, 50), [leak]);
         assert_eq!(shown(&pieces, 10), [leak], "cut, but first");
+        // What one would like to see takes no room of what warns.
+        let wished = [
+            HeadroomFigure::new("7.9 GiB free", Tone::Strong),
+            HeadroomFigure::new("steady", Tone::Good).wished(),
+            HeadroomFigure::new("cache flushed 3×", Tone::Warning),
+        ];
+        assert_eq!(shown(&wished, 34), ["7.9 GiB free", "cache flushed 3×"]);
+        assert_eq!(shown(&wished, 40).len(), 3);
         // Where both warn, words go before one of them does.
         let leak = "leak +12 MiB/step";
         let both = [
@@ -661,7 +675,9 @@ mod tests {
     fn words_go_before_figures_where_the_room_for_a_batch_has_no_place() {
         let room = "room for batch ≈ 48";
         let pieces = [
-            HeadroomFigure::new("7.9 GiB free of 23.6", Tone::Strong).or("7.9 GiB free"),
+            HeadroomFigure::new("7.9 GiB free of 23.6 (no NVML)", Tone::Strong)
+                .or("7.9 GiB free of 23.6")
+                .or("7.9 GiB free"),
             HeadroomFigure::new("peak 14.7 at step 463", Tone::Text).or("peak 14.7"),
             HeadroomFigure::new(room, Tone::Good).needed(),
             HeadroomFigure::new("steady: 1.5 after each step", Tone::Good)
