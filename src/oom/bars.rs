@@ -18,7 +18,7 @@ static COUNTED: LazyLock<Regex> = LazyLock::new(|| {
 /// Words of an evaluation. What goes before is no letter, so that `invalid` and `best` are none.
 static EVALUATES: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(concat!(
-        r"(?i)(?:^|[^a-z])",
+        r"(?:^|[^a-z])",
         r"(?:val|valid|validate|validation|validating|eval|evaluate|evaluation|evaluating|test|testing|dev|infer|inference)",
         r"(?:set|split|epoch|step|batch|loader|dataloader|dataset|loop)?(?:[^a-z]|$)",
     ))
@@ -26,7 +26,7 @@ static EVALUATES: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 static TRAINS: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"(?i)train|fit|epochs?$").expect("the expression is valid"));
+    LazyLock::new(|| Regex::new(r"train|fit|epochs?$").expect("the expression is valid"));
 
 /// Whether this line, without white space, is the bar of an evaluation that has not come to its end.
 pub(super) fn shows_an_evaluation(line: &str) -> bool {
@@ -37,8 +37,9 @@ pub(super) fn shows_an_evaluation(line: &str) -> bool {
     let is_unfinished = number("at")
         .zip(number("of"))
         .is_some_and(|(at, of)| at < of);
-    let says = &found["says"];
-    is_unfinished && EVALUATES.is_match(says) && !TRAINS.is_match(says)
+    // In lower case: expressions of this program know no other way to take both.
+    let says = found["says"].to_lowercase();
+    is_unfinished && EVALUATES.is_match(&says) && !TRAINS.is_match(&says)
 }
 
 #[cfg(test)]
