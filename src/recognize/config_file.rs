@@ -2,7 +2,7 @@
 //!
 //! No I/O: the text was read by others ([`ConfigFile`]).
 
-use super::argument::{Arguments, Name, is_like};
+use super::argument::{Arguments, Name, Value, is_like};
 use super::config_formats::{SETTINGS_FILES, settings_of};
 use super::family;
 use super::file_settings::FileSettings;
@@ -356,7 +356,10 @@ fn by_ending(arguments: &Arguments<'_>) -> Vec<NamedFile> {
     let tokens = arguments.tokens.iter().enumerate();
     let words = tokens.filter(|(k, token)| !token.is_option() && arguments.is_positional(*k));
     let words = words.map(|(_, token)| token.value());
-    let named = values.chain(words).filter(|value| is_settings(value.text));
+    let named = values
+        .chain(words)
+        .filter(|value| is_settings(value.text))
+        .map(behind_a_label);
     // The first words of a shell's own `NAME=VALUE` are no files.
     let named = named.filter(|value| !value.text.contains(['=', ',', ' ']));
     let mut files: Vec<NamedFile> = named
@@ -370,6 +373,24 @@ fn by_ending(arguments: &Arguments<'_>) -> Vec<NamedFile> {
     files.sort_by_key(|file| (file.at, file.from));
     files.dedup();
     files
+}
+
+/// The path of `app:apps/train.yml`; a letter alone is a drive of Windows.
+fn behind_a_label(value: Value<'_>) -> Value<'_> {
+    let is_label =
+        |label: &str| label.len() > 1 && label.chars().all(|c| c.is_alphanumeric() || c == '_');
+    match value
+        .text
+        .split_once(':')
+        .filter(|(label, _)| is_label(label))
+    {
+        Some((label, text)) => Value {
+            from: value.from + label.len() + 1,
+            text,
+            ..value
+        },
+        None => value,
+    }
 }
 
 /// More files are not looked into.

@@ -209,6 +209,19 @@ class Card:
         return {**read, "num_alloc_retries": 0, "num_ooms": self.ooms}
 
 
+def answer_for_the_accelerator(torch, card):
+    """What a program asks of `torch.accelerator` is answered for the card; torch's own files hear of none, so that a DataLoader
+    pins nothing."""
+    real = torch.accelerator.current_accelerator
+
+    def is_asked_by_torch():
+        return str(sys._getframe(2).f_globals.get("__name__")).startswith("torch.")
+
+    torch.accelerator.is_available = lambda: not is_asked_by_torch()
+    torch.accelerator.current_accelerator = lambda *args, **kwargs: real(*args, **kwargs) if is_asked_by_torch() else card.device
+    torch.accelerator.device_count = lambda: 1
+
+
 def install(torch):
     """From here on torch says that there is a GPU."""
     from torch._C import _get_dispatch_mode, _TorchDispatchModeKey
@@ -456,8 +469,7 @@ def answer_questions(torch, card):
     for name in ("Float", "Double", "Half", "Long", "Int", "Byte", "Bool"):
         setattr(cuda, name + "Tensor", kind_of_tensor(card, getattr(torch, name + "Tensor")))
     if hasattr(torch, "accelerator"):
-        # Nothing is pinned.
-        torch.accelerator.is_available = lambda: False
+        answer_for_the_accelerator(torch, card)
     # Recurrent layers are the CPU's.
     torch.backends.cudnn.is_acceptable = lambda tensor: False
     real_load = torch.load

@@ -56,6 +56,23 @@ class Redrawing(nn.Module):
         return (likely.gather(1, drawn) * x).sum()
 
 
+class Scored(nn.Module):
+    """Says with its loss how many of its guesses were right, as a plain number; `sized`: and takes so many rows."""
+
+    def __init__(self, sized=False):
+        super().__init__()
+        self.inner, self.sized, self.right = nn.Linear(4, 4), sized, 0
+
+    def forward(self, x, labels):
+        guessed = self.inner(x)
+        right = torch.eq(guessed.softmax(-1).argmax(-1), labels).sum().item()
+        self.right = self.right + right
+        if self.sized:
+            kept = (labels == 2).sum().item()
+            return guessed[:kept].sum()
+        return nn.functional.cross_entropy(guessed, labels)
+
+
 class Looking(nn.Module):
     """Each head looks back as far as a trained number says."""
 
@@ -106,6 +123,15 @@ class Values(unittest.TestCase):
         self.assertTrue(line["assumes_values"])
         # What is computed of places may be anything.
         self.assertIn("depends on the values", rehearse.why_not(rehearse.said(Rolling(True), torch.zeros(16, 8))))
+
+    def test_how_many_guesses_are_right_is_no_size(self):
+        x, labels = torch.rand(6, 4), torch.tensor([0, 1, 2, 3, 0, 1])
+        said = rehearse.said(Scored(), x, labels, reads_values=True)
+        self.assertIsNone(rehearse.why_not(said))
+        self.assertTrue(said["assumes_values"])
+        # How many labels are of a kind may be one.
+        said = rehearse.said(Scored(sized=True), x, labels)
+        self.assertIn("depends on the values", rehearse.why_not(said))
 
     def test_a_few_trained_numbers_are_read(self):
         line = rehearse.said(Looking(), torch.rand(8, 12, 4))

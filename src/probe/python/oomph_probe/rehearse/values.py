@@ -44,6 +44,9 @@ GIVING = frozenset(
     "select slice view _unsafe_view squeeze unsqueeze permute transpose t expand alias detach clone _to_copy unbind"
     .split()
 )
+# What a guess is compared with its label by, and what is made of that: how many guesses are right is no size.
+COMPARING = frozenset(("eq", "ne"))
+OF_HITS = GIVING.union("sum add mul logical_and bitwise_and reshape".split())
 # Counts how often each number comes: of as many as its last argument says, where none is larger.
 BINS = "bincount"
 # Questions whose answer is no in a training that goes well.
@@ -112,6 +115,8 @@ class Values:
         self.known: dict[int, tuple[Any, Lazy, int]] = {}
         # Fakes that have places of elements.
         self.places: dict[int, Any] = {}
+        # Fakes that say, or count, where a guess (a place) is what the program's data says.
+        self.hits: dict[int, Any] = {}
         # Of how many elements the places were asked for, each time; in how many parts they are by an earlier rehearsal.
         self.asked: list[int] = []
         self.shares: list[int] = []
@@ -142,6 +147,8 @@ class Values:
             return
         if name in PLACES or self.places and name in GIVING and self.has_places(args[0]):
             self.note_places(returned)
+        if self.places and self.compares(name, args) or self.hits and name in OF_HITS and self.are_hits(args[0]):
+            self.hits[id(returned)] = weakref.ref(returned)
         if not args and not kwargs or not self.known and name not in MAKING:
             return
         made = returned if type(returned) in (list, tuple) else (returned,)
@@ -175,6 +182,16 @@ class Values:
 
     def has_places(self, fake: Any) -> bool:
         found = self.places.get(id(fake))
+        return found is not None and found() is fake
+
+    def compares(self, name: str, args: Args) -> bool:
+        """Whether places are compared one by one. (With a number, or each with the numbers of all experts, they may be tokens'.)"""
+        if name not in COMPARING or not all(isinstance(each, self.torch.Tensor) for each in args[:2]):
+            return False
+        return args[0].shape == args[1].shape and any(map(self.has_places, args[:2]))
+
+    def are_hits(self, fake: Any) -> bool:
+        found = self.hits.get(id(fake))
         return found is not None and found() is fake
 
     def note(self, fake: Any, lazy: Lazy) -> None:
@@ -224,7 +241,8 @@ class Values:
             if count is not None:
                 self.assumes = True
                 return count
-            is_place = self.has_places(fake)
+            # A place, or how many guesses are right.
+            is_place = self.has_places(fake) or self.are_hits(fake)
             if not ("bool" in kind or fake.dtype.is_floating_point or is_place):
                 raise
             self.assumes = True
