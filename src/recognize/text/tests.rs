@@ -54,6 +54,16 @@ fn a_word_for_what_the_text_has_as_an_entry_of_a_dict_goes_before_it() {
 }
 
 #[test]
+fn a_batch_that_a_model_is_profiled_with_is_not_the_trainings() {
+    let profiled = "def model_profiling(model, size, batch=1):\n    return model(torch.rand(batch, 3, size, size))\nmodel_profiling(net, 224)\n";
+    assert_eq!(of_script("python a.py", profiled), "nothing found: ");
+    assert_eq!(
+        of_script("python a.py", &format!("{profiled}BATCH_SIZE = 64\n")),
+        "sure: BATCH_SIZE 64 constant at a.py:4"
+    );
+}
+
+#[test]
 fn what_is_computed_of_numbers_alone_can_be_edited() {
     for (text, wanted) in [
         ("BATCH_SIZE = 2 ** 7\n", Some(128)),

@@ -185,7 +185,8 @@ class Values:
         return found is not None and found() is fake
 
     def compares(self, name: str, args: Args) -> bool:
-        """Whether places are compared one by one. (With a number, or each with the numbers of all experts, they may be tokens'.)"""
+        """Whether places are compared one by one. (With a number, or each with the numbers of all experts, they may be
+        tokens'.)"""
         if name not in COMPARING or not all(isinstance(each, self.torch.Tensor) for each in args[:2]):
             return False
         return args[0].shape == args[1].shape and any(map(self.has_places, args[:2]))
