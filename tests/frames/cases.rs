@@ -231,11 +231,7 @@ pub const CASES: &[Case] = &[
         || Story::recorded("lora"),
         &[KeyCode::Char('z')],
     ),
-    case(
-        "caught",
-        || Story::recorded("caught"),
-        &[KeyCode::Char('o')],
-    ),
+    case("caught", caught, &[KeyCode::Char('o')]),
     case("help", steady, &[KeyCode::Char('?')]),
     case("typing", steady, &[KeyCode::Char('i')]),
     case(
