@@ -187,12 +187,13 @@ impl Client {
             .clone()
     }
 
+    /// In KiB, without the pages of its file: the kernel takes and gives those back as it likes.
     fn memory(&self) -> u64 {
         let status =
             std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("alive");
         let line = status
             .lines()
-            .find(|line| line.starts_with("VmRSS"))
+            .find(|line| line.starts_with("RssAnon"))
             .expect("a line");
         line.split_whitespace()
             .nth(1)

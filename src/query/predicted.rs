@@ -137,9 +137,13 @@ fn usual_batches(at_once: u64, largest: Option<u64>) -> Vec<u64> {
 }
 
 fn no_run_among(sessions: usize) -> String {
+    let looked = match sessions {
+        1 => "the latest session".to_string(),
+        several => format!("the {several} latest sessions"),
+    };
     format!(
-        "none of the {sessions} latest sessions has a run of this command with a peak (another directory, program or option is another command); \
-         --recording ID names one"
+        "no run of this command is recorded with a peak in {looked} (another directory, program or option is another command); \
+         --recording ID names another"
     )
 }
 
@@ -199,8 +203,8 @@ mod tests {
         );
         assert_eq!(
             no_run_among(5),
-            "none of the 5 latest sessions has a run of this command with a peak (another directory, program or option is another command); \
-             --recording ID names one"
+            "no run of this command is recorded with a peak in the 5 latest sessions (another directory, program or option is another command); \
+             --recording ID names another"
         );
     }
 }

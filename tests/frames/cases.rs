@@ -64,6 +64,13 @@ impl Case {
     }
 }
 
+/// An OOM that the program caught, without anything to relaunch with.
+fn caught() -> Story {
+    let mut story = Story::recorded("caught");
+    story.remedies.clear();
+    story
+}
+
 fn press(view: &mut View, story: &Story, key: KeyCode) {
     let key = KeyEvent::new(key, KeyModifiers::NONE);
     story.scene(|scene| view.key(key, scene));

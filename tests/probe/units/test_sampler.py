@@ -133,7 +133,7 @@ class WhereStepsComeOften(unittest.TestCase):
         seen = []
         training.allocator.usage = lambda device, reading, limit: reading.allocated
         training.sampler.sources.recording = types.SimpleNamespace(
-            update=lambda steps, usages, after: seen.append((training.now, usages[0])))
+            update=lambda steps, usages, after, may_end: seen.append((training.now, usages[0])))
         training.steps.after = {}
         training.go_on(2.0, 0.005)
         del seen[:]

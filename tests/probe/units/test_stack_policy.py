@@ -50,6 +50,17 @@ class LinesAre(unittest.TestCase):
         self.assertFalse(any(training.seconds(1)[2:]))
         self.assertFalse(any(training.seconds(600)))
 
+    def test_not_given_up_by_a_look_within_a_step_which_may_only_begin(self):
+        training = Training()
+        policy, after = training.policy, {0: GIB}
+        for tick in range(1, 100):
+            self.assertTrue(policy.update(1000 + tick / 10, tick * 30, training.uses(), after, may_end=False))
+            training.made += 6000
+        training = self.settled()
+        training.allocated *= 2
+        now, steps = training.now + 0.05, int(training.steps)
+        self.assertTrue(training.policy.update(now, steps, training.uses(), {0: GIB}, may_end=False))
+
     def test_wanted_until_three_steps_after_the_first(self):
         training = Training(steps_a_second=1)
         self.assertTrue(all(training.seconds(3.9)))

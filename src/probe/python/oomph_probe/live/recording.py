@@ -120,12 +120,12 @@ class Recording:
     def may_change(self) -> bool:
         return self.is_ours and self.can_notice and not (self.keeps_history or self.is_others)
 
-    def update(self, steps: int, usages: dict[int, Usage], after: dict[int, int]) -> None:
+    def update(self, steps: int, usages: dict[int, Usage], after: dict[int, int], may_end: bool = True) -> None:
         """Starts or stops recording stacks as needed; on the sampler's thread."""
         if not self.may_change():
             return
         try:
-            wanted = self.policy.update(time.monotonic(), steps, usages, after)
+            wanted = self.policy.update(time.monotonic(), steps, usages, after, may_end)
             if wanted != self.with_stacks:
                 self.record(wanted)
             self.rest()

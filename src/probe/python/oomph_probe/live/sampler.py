@@ -138,17 +138,17 @@ class Sources:
             wire.put(trace)
         self.readings.gather(wire, at_end)
         if not at_end:
-            self.update_recording()
+            self.update_recording(may_end=True)
 
     def look(self) -> None:
         """Within a step: a reading, and stacks from here on where memory has grown. A step that is larger than all
         before may run out before anything else is done."""
         self.readings.look()
-        self.update_recording()
+        self.update_recording(may_end=False)
 
-    def update_recording(self) -> None:
+    def update_recording(self, may_end: bool) -> None:
         if self.recording is not None:
-            self.recording.update(self.steps.count, self.readings.usages, self.steps.after)
+            self.recording.update(self.steps.count, self.readings.usages, self.steps.after, may_end)
 
     def gather_patches(self, wire: Wire) -> None:
         if self.patches is not None:

@@ -79,8 +79,11 @@ class StackPolicy:
         """Called after an OOM: record from now on, whatever it costs."""
         self.always = True
 
-    def update(self, now: float, steps: int, usages: dict[int, Usage], after: dict[int, int]) -> bool:
-        """Whether to record from now on: `usages` by device, and the bytes alive after the last step."""
+    def update(
+        self, now: float, steps: int, usages: dict[int, Usage], after: dict[int, int], may_end: bool = True
+    ) -> bool:
+        """Whether to record from now on: `usages` by device, and the bytes alive after the last step. A look within a
+        step may begin a recording and does not end one: quick steps would take the first stretch from it."""
         if steps != self.steps:
             self.steps, self.stepped_at = steps, now
             self.floor = {}
@@ -89,7 +92,7 @@ class StackPolicy:
         self.count(now, usages)
         if self.must_record(now, usages) or self.has_grown(usages, after):
             self.records, self.stretch = True, None
-        elif self.records and self.is_settled(steps, usages, after):
+        elif may_end and self.records and self.is_settled(steps, usages, after):
             self.records, self.stretch = False, None
             self.largest = {device: usage.largest for device, usage in usages.items()}
             self.after = dict(after)
