@@ -97,12 +97,13 @@ const PAGES: [HelpPage; 10] = [
 ];
 
 /// Words that somebody may ask for, and the topic that has the answer.
-const ASKED_AS: [(&str, &str); 6] = [
+const ASKED_AS: [(&str, &str); 7] = [
     ("batch", "fit"),
     ("oom", ERRORS),
     ("leak", ERRORS),
     ("slurm", "clusters"),
     ("config", "toml"),
+    ("oomph.toml", "toml"),
     ("notify", "toml"),
 ];
 

@@ -264,12 +264,14 @@ async fn play(
                             edit_source(&mut screen, &file, line, player.state.now)?;
                         }
                         Some(Effect::Relaunch { remedies, command }) => {
-                            match NextSession::new(remedies, command) {
+                            let next = elsewhere(&player.state)
+                                .map_or_else(|| NextSession::new(remedies, command).map_err(String::from), Err);
+                            match next {
                                 Ok(next) => {
                                     chosen = Some(next);
                                     break;
                                 }
-                                Err(why) => screen.view.told(why.into(), player.state.now),
+                                Err(why) => screen.view.told(why, player.state.now),
                             }
                         }
                         Some(Effect::WriteReport) => {
@@ -287,6 +289,17 @@ async fn play(
     }
     screen.leave();
     Ok((player.corrupt(), chosen))
+}
+
+/// Why nothing can be started of this recording here: it is of another machine.
+fn elsewhere(state: &State) -> Option<String> {
+    let cwd = &state.run()?.command.cwd;
+    (!cwd.is_dir()).then(|| {
+        format!(
+            "nothing starts here: its directory {} is not there",
+            cwd.display()
+        )
+    })
 }
 
 /// What is worked out of a run that has ended, beside the loop.

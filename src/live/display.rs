@@ -372,6 +372,7 @@ fn scene_of(session: &Session) -> Scene<'_> {
             Some(room) => RoomForBatch::Known(room),
             None if session.is_searching_room() => RoomForBatch::InSearch,
             None if session.is_peak_unsettled() => RoomForBatch::Unsettled,
+            None if session.has_little_room() => RoomForBatch::Little,
             None => RoomForBatch::Unknown,
         },
         waiting: session.waiting(),

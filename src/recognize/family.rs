@@ -224,6 +224,19 @@ pub(crate) fn accumulations<'a>(arguments: &Arguments<'a>) -> Vec<Hit<'a>> {
         .collect()
 }
 
+/// The arguments on which no tensor's size depends: how long the training runs, its seed, and where it writes.
+pub(crate) fn sizeless<'a>(arguments: &Arguments<'a>) -> Vec<Hit<'a>> {
+    let listed = spellings();
+    let is_sizeless = |name: &str| {
+        let name = name.trim_start_matches('-');
+        is_one(&listed.sizeless, &plain(name))
+            || is_one(&listed.places_written, &name.replace('-', "_"))
+    };
+    let all = arguments.all();
+    all.filter(|hit| hit.name.starts_with("--") && is_sizeless(hit.name))
+        .collect()
+}
+
 /// An argument that turns mixed precision or activation checkpointing off, and how to turn it on.
 ///
 /// For an unknown program only an argument that is there is changed; none is invented.

@@ -27,6 +27,7 @@ pub(crate) struct Spellings {
     pub groups: Vec<String>,
     pub config_files: Vec<String>,
     pub places_written: Vec<String>,
+    pub sizeless: Vec<String>,
     pub device_choosers: Vec<String>,
     pub includes: Vec<String>,
     pub not_training: Vec<String>,

@@ -85,7 +85,8 @@ impl Recognized<'_> {
     }
 }
 
-/// The command without the batch's value and without accumulation, which a remedy may have added.
+/// The command without the batch's value, without accumulation, which a remedy may have added, and without what no tensor's size
+/// depends on.
 fn likeness(
     command: &CommandLine,
     arguments: Option<&Arguments<'_>>,
@@ -111,7 +112,8 @@ fn likeness(
         let told = told
             .iter()
             .flat_map(|option| arguments.find(Name::new(option)));
-        let removed: Vec<Hit<'_>> = steps.iter().copied().chain(told).collect();
+        let removed = steps.iter().copied().chain(told);
+        let removed: Vec<Hit<'_>> = removed.chain(family::sizeless(arguments)).collect();
         for hit in removed.iter().filter(|_| arguments.nested.is_none()) {
             for token in &arguments.tokens[hit.token..hit.end().min(arguments.tokens.len())] {
                 words[token.at] = None;
@@ -213,6 +215,11 @@ mod tests {
         ));
         assert!(!like("python t.py -b 8 --lr 1", "python t.py -b 8 --lr 2"));
         assert!(!like("python t.py -b 8", "python t.py -b 8 --amp"));
+        assert!(like(
+            "python t.py --batch-size 8 --epochs 3 --output-dir a --seed=1",
+            "python t.py --max_steps 60 --batch-size 16"
+        ));
+        assert!(!like("python t.py -b 8 --num-steps 64", "python t.py -b 8"));
         assert!(!like("A=1 python t.py -b 8", "python t.py -b 8"));
     }
 }

@@ -229,9 +229,14 @@ fn headroom_pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<He
                 let words = "room for batch: once the peak stays";
                 pieces.push(HeadroomFigure::new(words, Tone::Dim).wished());
             }
+            RoomForBatch::Little if is_calm => {
+                let words = "room for batch: little or none";
+                pieces.push(HeadroomFigure::new(words, Tone::Dim).wished());
+            }
             RoomForBatch::Known(_)
             | RoomForBatch::InSearch
             | RoomForBatch::Unsettled
+            | RoomForBatch::Little
             | RoomForBatch::Unknown => {}
         }
         pieces.extend(climb);
@@ -584,6 +589,7 @@ mod tests {
         let state = &scene.state;
         for (room_for_batch, words) in [
             (RoomForBatch::InSearch, "room for batch: working it out"),
+            (RoomForBatch::Little, "room for batch: little or none"),
             (
                 RoomForBatch::Unsettled,
                 "room for batch: once the peak stays",

@@ -38,6 +38,8 @@ pub enum RoomForBatch {
     InSearch,
     /// One was traced, and whether later steps have a higher peak is being watched.
     Unsettled,
+    /// The batch could go a little further, or no further.
+    Little,
     Known(BatchRoom),
 }
 
@@ -45,7 +47,10 @@ impl RoomForBatch {
     pub fn known(self) -> Option<BatchRoom> {
         match self {
             RoomForBatch::Known(room) => Some(room),
-            RoomForBatch::Unknown | RoomForBatch::InSearch | RoomForBatch::Unsettled => None,
+            RoomForBatch::Unknown
+            | RoomForBatch::InSearch
+            | RoomForBatch::Unsettled
+            | RoomForBatch::Little => None,
         }
     }
 }

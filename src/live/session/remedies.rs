@@ -237,6 +237,11 @@ impl Session {
         self.pending.hint.is_some()
     }
 
+    /// Whether a traced step says that the batch could go little further, or no further.
+    pub(crate) fn has_little_room(&self) -> bool {
+        matches!(self.hints.found, Some(TracedHint::NoGain))
+    }
+
     /// Whether that waits for the peak of later steps.
     pub(crate) fn is_peak_unsettled(&self) -> bool {
         self.hints.is_unsettled

@@ -86,7 +86,7 @@ pub static TABLE: &[Binding] = &[
     bind(InputMode::Watching, &[Key::plain('?'), Key::code(KeyCode::F(1))], Action::Help, "help", "this help"),
     bind(InputMode::Watching, &[Key::plain('q')], Action::Quit, "quit", "quit (asks while the training runs)"),
 
-    bind(InputMode::Step, &[Key::plain('m')], Action::Step(StepMove::Regroup), "modules", "by lines, by modules, as a flame graph, by what grows"),
+    bind(InputMode::Step, &[Key::plain('m')], Action::Step(StepMove::Regroup), "modules", "by lines, by modules, as a flame graph, by growth"),
     bind(InputMode::Step, &[Key::plain('w')], Action::Step(StepMove::WhatLeaks), "what leaks", "what grows (a leak?) and who keeps it alive (the training waits, mostly below 1 s)"),
     bind(InputMode::Step, &[Key::plain('n')], Action::Step(StepMove::Newest), "newest", "the newest traced step, and trace the next one now (it takes a little longer)"),
     bind(InputMode::Step, &[Key::code(KeyCode::Enter)], Action::Flame(FlameMove::ZoomIn), "zoom in", "the selected part over the whole width"),

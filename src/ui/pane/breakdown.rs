@@ -79,7 +79,7 @@ impl BreakdownPart {
 const KEPT: &str = "kept between steps";
 
 /// From this share of the GPU on, what stays between steps beside the model is named: the outputs of the last batch are less.
-const NOTABLE: f64 = 0.05;
+const NOTABLE: f64 = 0.1;
 
 /// What the processes of a device keep between steps beside parameters, gradients and the optimizer's state: a frozen model, lists
 /// that the program fills, what leaks.

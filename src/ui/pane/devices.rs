@@ -164,7 +164,9 @@ impl DeviceTable<'_> {
         pen.text(odd_mark, Tone::Warning).text(" ", text);
         let reading = row.device.fresh(self.state).map(|(_, reading)| reading);
         if self.used {
-            let used = figures.column(reading.and_then(|r| r.used));
+            // A reading from after the run's end says nothing of what the rank had.
+            let is_of_run = |used: &Bytes| allocated.is_none_or(|allocated| *used >= allocated);
+            let used = figures.column(reading.and_then(|r| r.used).filter(is_of_run));
             pen.text(&format!("{used:>6} "), text);
         }
         pen.text(&figures.column(of_device.free), text);

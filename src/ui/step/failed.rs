@@ -36,7 +36,7 @@ pub(super) fn draw(canvas: &mut Canvas, key: StepKey, view: &View, scene: &Scene
         Some((String::from("out of memory"), Tone::Wrong)),
         Some((format!("{allocated} allocated"), Tone::Text)),
         Some((phase_of(record), Tone::Text)),
-        Some((String::from("its allocations were not recorded"), Tone::Dim)),
+        Some((String::from("not traced: what was alive then"), Tone::Dim)),
     ];
     let facts = facts.into_iter().flatten();
     facts_on_a_rule(canvas, facts);
