@@ -227,9 +227,16 @@ fn without_a_screen_a_copied_terminal_works_as_its_original() {
     training.terminal().wait_for("restored", PATIENCE);
     assert_eq!(training.exit(), Exit::Code(7));
     let raw = String::from_utf8_lossy(&training.terminal().raw()).into_owned();
-    assert!(raw.contains("one\r\nready\r\n"), "{raw:?}");
-    assert!(raw.contains("abx\u{8} \u{8}c\r\n<abc>\r\n"), "{raw:?}");
-    assert!(raw.contains("caught\r\nrestored\r\n"), "{raw:?}");
+    // The kernel does not say between which bytes settings were changed: a line beside a change may get a second carriage
+    // return, which shows nothing.
+    let shown = raw.replace("\r\r\n", "\r\n");
+    for line in [
+        "one\r\nready\r\n",
+        "abx\u{8} \u{8}c\r\n<abc>\r\n",
+        "caught\r\nrestored\r\n",
+    ] {
+        assert!(shown.contains(line), "{raw:?}");
+    }
     assert!(training.terminal().left_behind().is_empty());
 }
 
