@@ -334,8 +334,9 @@ impl RankState {
     }
 }
 
-/// Steps kept for the rate.
-const RECENT: usize = 33;
+/// Steps kept for the rate: the middle one of their gaps has passed a change of pace after half of them, and one slow step moves it
+/// little.
+const RECENT: usize = 12;
 
 /// Steps kept one by one: enough to see growth of a few thousandths of the GPU per step; and of each of
 /// very many ranks.
