@@ -27,9 +27,8 @@ const CLOCK_PAUSE: Duration = Duration::from_secs(1);
 const MOVING_PAUSE: Duration = Duration::from_millis(250);
 /// Where output runs through.
 const FLOW_PAUSE: Duration = Duration::from_millis(500);
-/// Nobody reads lines that scroll by one by one, nor each figure of a progress bar. Shorter than the pause between two readings of
-/// the output, so that one is drawn when it is read and the front wakes once for both.
-const OUTPUT_PAUSE: Duration = Duration::from_millis(150);
+/// Nobody reads lines that scroll by one by one, nor each figure of a progress bar.
+const OUTPUT_PAUSE: Duration = Duration::from_millis(200);
 /// What is typed to the training comes back as output.
 const ECHO_PAUSE: Duration = Duration::from_millis(50);
 const KEY_PAUSE: Duration = Duration::from_millis(16);
