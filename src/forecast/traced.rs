@@ -89,12 +89,12 @@ impl TracedSearch {
         let own = play(1.0, None);
         let stretched = self.as_large_as_the_largest(&traced, &own, &play)?;
         // What the run had reserved: by its largest step as it was then, or by those after it.
-        let largest = if stretched > 1.0 && self.is_largest_without_state() {
-            play_trace(&traced.without_state(stretched), None)
-        } else {
-            play(stretched, None)
-        };
-        let replayed = largest.reserved_peak.max(own.reserved_peak);
+        let largest = (stretched > 1.0).then(|| match self.is_largest_without_state() {
+            true => play_trace(&traced.without_state(stretched), None),
+            false => play(stretched, None),
+        });
+        let largest = largest.map_or(0, |largest| largest.reserved_peak);
+        let replayed = own.reserved_peak.max(largest);
         let off = self.reserved.fraction_of(Bytes(replayed))?;
         if !BELIEVED.contains(&off) {
             return None;

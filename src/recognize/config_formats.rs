@@ -41,6 +41,21 @@ fn by_content(text: &str) -> Option<FileSettings> {
         .or_else(|| has_settings(yaml_settings(text)))
 }
 
+/// The setting of a line that begins at byte `from` of its file, with the value behind the sign at `sign`.
+fn behind_sign(name: String, line: &str, sign: usize, from: usize) -> FileSetting {
+    // What follows a blank may be a comment, but need not be one.
+    let value = &line[sign + 1..];
+    let written = value.split([';', '#']).next().unwrap_or(value);
+    let at = from + sign + 1 + (written.len() - written.trim_start().len());
+    let trimmed = written.trim();
+    FileSetting {
+        name,
+        from: at,
+        to: at + trimmed.len(),
+        is_plain: !trimmed.is_empty(),
+    }
+}
+
 /// The settings of a file of lines `name = value` without sections; `None` where a line is something else.
 fn plain_settings(text: &str) -> Option<FileSettings> {
     let mut settings = FileSettings::default();
@@ -59,16 +74,9 @@ fn plain_settings(text: &str) -> Option<FileSettings> {
         if !is_name || !name.bytes().all(is_part) || line.starts_with([' ', '\t']) {
             return None;
         }
-        let value = &line[sign + 1..];
-        let written = value.split([';', '#']).next().unwrap_or(value);
-        let at = from + sign + 1 + (written.len() - written.trim_start().len());
-        let trimmed = written.trim();
-        settings.all.push(FileSetting {
-            name: name.to_string(),
-            from: at,
-            to: at + trimmed.len(),
-            is_plain: !trimmed.is_empty(),
-        });
+        settings
+            .all
+            .push(behind_sign(name.to_string(), line, sign, from));
     }
     (!settings.all.is_empty()).then_some(settings)
 }
@@ -128,17 +136,8 @@ fn ini_settings(text: &str) -> Result<FileSettings, String> {
             // A name without a value.
             continue;
         };
-        // What follows a blank may be a comment, but need not be one.
-        let value = &line[sign + 1..];
-        let written = value.split([';', '#']).next().unwrap_or(value);
-        let at = from + sign + 1 + (written.len() - written.trim_start().len());
-        let trimmed = written.trim();
-        settings.all.push(FileSetting {
-            name: format!("{section}.{}", line[..sign].trim()),
-            from: at,
-            to: at + trimmed.len(),
-            is_plain: !trimmed.is_empty(),
-        });
+        let name = format!("{section}.{}", line[..sign].trim());
+        settings.all.push(behind_sign(name, line, sign, from));
     }
     match section {
         Some(_) => Ok(settings),
