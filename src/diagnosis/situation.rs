@@ -169,9 +169,10 @@ impl StackCall<'_> {
         }
     }
 
-    /// Whether it is of torch or of Python itself: they do what another call asks of them.
+    /// Whether it is of torch, of the code that torch compiled, or of Python itself: they do what another call asks of them.
     fn is_torchs_or_pythons(&self) -> bool {
-        self.is_in("/torch/") || self.file.starts_with('<') || self.is_pythons()
+        let is_torchs = self.is_in("/torch/") || self.is_in("/torchinductor_");
+        is_torchs || self.file.starts_with('<') || self.is_pythons()
     }
 
     /// Whether it calls a module, which runs its forward pass.
@@ -456,6 +457,7 @@ mod tests {
             r"C:\Python312\Lib\site-packages\timm\models.py",
             "<frozen importlib._bootstrap>",
             "/usr/lib/python3/dist-packages/yaml.py",
+            "/tmp/torchinductor_me/vl/cvl3fj.py",
         ] {
             assert!(is_librarys(file), "{file}");
         }

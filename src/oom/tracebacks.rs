@@ -24,6 +24,9 @@ const UNKNOWN_LINE: u32 = 0;
 /// The longest text kept of a line of source code.
 const LONGEST_CODE: usize = 240;
 
+/// Lines that a logger's column spreads one call over: a long path takes two or three.
+const MOST_PIECES: usize = 5;
+
 /// A call in a printed traceback.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -102,6 +105,8 @@ struct OpenTraceback {
     calls: Vec<TracedCall>,
     /// Whether the last call is written in Python's own way.
     is_pythons: bool,
+    /// The beginning of a call that goes on in the next line.
+    unfinished: Option<UnfinishedCall>,
     /// Lines since the last call.
     since: u32,
     /// The line with its error.
@@ -129,6 +134,7 @@ impl Tracebacks {
             rank,
             calls: Vec::new(),
             is_pythons: false,
+            unfinished: None,
             since: 0,
             error: None,
         });
@@ -166,14 +172,33 @@ impl Tracebacks {
 }
 
 impl OpenTraceback {
+    fn add(&mut self, call: TracedCall, is_pythons: bool) {
+        if self.calls.len() == MOST_CALLS {
+            self.calls.remove(0);
+        }
+        self.calls.push(call);
+        self.is_pythons = is_pythons;
+    }
+
     /// Whether the line is part of a call.
     fn read(&mut self, text: &str) -> bool {
-        if let Some(call) = call_in(text) {
-            if self.calls.len() == MOST_CALLS {
-                self.calls.remove(0);
+        let unfinished = match self.unfinished.take() {
+            Some(unfinished) => unfinished.followed_by(text),
+            None => UnfinishedCall::begun_by(text),
+        };
+        if let Some(unfinished) = unfinished {
+            match unfinished
+                .is_whole()
+                .then(|| call_in(&unfinished.text))
+                .flatten()
+            {
+                Some(call) => self.add(call, true),
+                None => self.unfinished = Some(unfinished),
             }
-            self.calls.push(call);
-            self.is_pythons = PYTHON.is_match(text);
+            return true;
+        }
+        if let Some(call) = call_in(text) {
+            self.add(call, PYTHON.is_match(text));
             return true;
         }
         let Some(last) = self.calls.last_mut().filter(|last| last.code.is_empty()) else {
@@ -194,11 +219,55 @@ impl OpenTraceback {
             return true;
         }
         // Python prints the source below the call, indented further.
-        let is_below = self.since == 0 && self.is_pythons && text.starts_with("    ");
+        let is_error = ERROR.is_match(text.trim_start());
+        let is_below = self.since == 0 && self.is_pythons && text.starts_with("    ") && !is_error;
         if is_below {
             last.code = cut(text);
         }
         is_below
+    }
+}
+
+/// A call in Python's own form that rich's log handler has wrapped to the width of its column: `File` alone, then the path,
+/// cut wherever the column ended, then `", line 457, in step`.
+#[derive(Debug)]
+struct UnfinishedCall {
+    text: String,
+    pieces: usize,
+}
+
+impl UnfinishedCall {
+    fn begun_by(text: &str) -> Option<UnfinishedCall> {
+        let text = text.trim();
+        let path = text.strip_prefix("File")?;
+        let begun = UnfinishedCall {
+            text: text.to_string(),
+            pieces: 1,
+        };
+        let is_call = path.is_empty() || path.starts_with(" \"");
+        (is_call && !begun.is_whole()).then_some(begun)
+    }
+
+    /// With the next line; nothing if that belongs to something else.
+    fn followed_by(mut self, text: &str) -> Option<UnfinishedCall> {
+        let next = text.trim();
+        if next.is_empty() || self.pieces == MOST_PIECES || ERROR.is_match(next) {
+            return None;
+        }
+        // A path is cut anywhere, the rest between words.
+        if ["File", ",", "line", "in"]
+            .iter()
+            .any(|word| self.text.ends_with(word))
+        {
+            self.text.push(' ');
+        }
+        self.text.push_str(next);
+        self.pieces += 1;
+        Some(self)
+    }
+
+    fn is_whole(&self) -> bool {
+        PYTHON.is_match(&self.text) && ![",", ", in"].iter().any(|end| self.text.ends_with(end))
     }
 }
 
@@ -279,6 +348,34 @@ mod tests {
                 "/srv/fit.py:40 <module> main()"
             ]
         );
+    }
+
+    #[test]
+    fn pythons_own_wrapped_by_a_logger() {
+        let text = format!(
+            "[10/01/25 12:00:01] ERROR    failed\n                             Traceback (most recent call last):\n\
+             \x20                              File\n                             \"/v/lib/python3.12/site-packages/torch/optim/ada\n\
+             \x20                            mw.py\", line 430, in step                 \n\
+             \x20                                func(params)                          \n\
+             \x20                              File \"/v/lib/python3.12/site-packages/torch/optim/adamw.py\",\n\
+             \x20                            line 606, in _multi_tensor_adamw\n\
+             \x20                              File \"/srv/a.py\", line 8, in\n\
+             \x20                            last\n\
+             \x20                            {MESSAGE}\n"
+        );
+        assert_eq!(
+            stack(&text),
+            [
+                "/srv/a.py:8 last",
+                "/v/lib/python3.12/site-packages/torch/optim/adamw.py:606 _multi_tensor_adamw",
+                "/v/lib/python3.12/site-packages/torch/optim/adamw.py:430 step func(params)",
+            ]
+        );
+        // What only begins like a call takes no line of another one with it.
+        let text = format!(
+            "Traceback (most recent call last):\n  File\n  File \"/srv/a.py\", line 8, in f\n    g()\n{MESSAGE}\n"
+        );
+        assert_eq!(stack(&text), ["/srv/a.py:8 f g()"]);
     }
 
     #[test]

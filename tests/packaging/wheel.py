@@ -23,7 +23,7 @@ import venv
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LARGEST = 7_500_000
+LARGEST = 7_000_000
 GLIBC = (2, 17)
 MACHINES = {"x86_64": 62, "aarch64": 183}  # e_machine
 SYSTEM = "/usr/local/bin:/usr/bin:/bin"
