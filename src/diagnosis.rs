@@ -284,6 +284,15 @@ pub fn diagnose(state: &State) -> Vec<Finding> {
     }
 }
 
+/// What explains the last OOM that the current run has survived, where none ended it.
+pub fn diagnose_survived(state: &State) -> Vec<Finding> {
+    let survived = state.run().filter(|run| run.oom().is_none());
+    match survived.and_then(|run| Some((run, run.ooms.last()?))) {
+        Some((run, oom)) => diagnose_incident(state, Some(run), oom),
+        None => Vec::new(),
+    }
+}
+
 /// What explains one OOM. A message alone is enough: with an empty state and no run.
 pub fn diagnose_incident(state: &State, run: Option<&Run>, oom: &OomIncident) -> Vec<Finding> {
     let mut findings = causes(&OomContext::new(state, run, oom));

@@ -132,6 +132,11 @@ impl State {
         self.run().and_then(Run::oom)
     }
 
+    /// The current run's OOM that is explained, one that the program has survived too.
+    pub fn explained_oom(&self) -> Option<&OomIncident> {
+        self.run().and_then(Run::explained_oom)
+    }
+
     /// What is known of the probe in the current run.
     pub fn probe(&self) -> ProbeState {
         if self.session.as_ref().is_some_and(|session| !session.probe) {

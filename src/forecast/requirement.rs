@@ -138,7 +138,7 @@ impl RunSeen {
 
     /// Of a run that memory ran out in.
     fn failed(run: &Run, rank: &RankState) -> RunSeen {
-        let oom = run.oom().or(run.ooms.last());
+        let oom = run.explained_oom();
         let wanted = oom.and_then(|oom| Some(oom.allocated()? + oom.requested()?));
         let least = wanted.unwrap_or(Bytes::ZERO).max(rank.allocated_peak);
         RunSeen { least, most: None }

@@ -43,6 +43,8 @@ pub(crate) struct Session {
     pub now: Moment,
     pub state: State,
     pub findings: Vec<Finding>,
+    /// Of the last OOM that the run has survived, where none has ended it.
+    survived: Vec<Finding>,
     /// What the next front is to know; the current command is kept here alone.
     pub handover: HandoverState,
     /// The recording as the user knows it, if there is one.
@@ -116,6 +118,7 @@ impl Session {
             now: Moment::ZERO,
             state: State::default(),
             findings: Vec::new(),
+            survived: Vec::new(),
             handover,
             recording,
             remedies: Vec::new(),

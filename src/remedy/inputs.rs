@@ -50,7 +50,7 @@ impl<'a> RemedyInputs<'a> {
     }
 
     /// The likeliest cause.
-    pub(super) fn cause(&self) -> Option<Cause> {
+    pub(crate) fn cause(&self) -> Option<Cause> {
         self.findings.first().map(|finding| finding.cause)
     }
 

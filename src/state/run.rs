@@ -255,6 +255,11 @@ impl Run {
         self.ranks.with(&pid)
     }
 
+    /// The OOM that is explained: the decisive one, else the last that the program has survived.
+    pub fn explained_oom(&self) -> Option<&OomIncident> {
+        self.oom().or(self.ooms.last())
+    }
+
     pub(super) fn rank_mut(&mut self, pid: Pid) -> Option<&mut RankState> {
         self.ranks.with_mut(&pid)
     }

@@ -135,17 +135,6 @@ pub(crate) struct OomDialog {
     survived: Vec<Finding>,
 }
 
-/// Of the run's last OOM, where all of them were survived.
-fn explained_survived(scene: &Scene) -> Vec<Finding> {
-    let Some(run) = scene.state.run().filter(|run| run.oom().is_none()) else {
-        return Vec::new();
-    };
-    match run.ooms.last() {
-        Some(oom) => diagnosis::diagnose_incident(scene.state, Some(run), oom),
-        None => Vec::new(),
-    }
-}
-
 fn is_offered(remedy: &Remedy) -> bool {
     match remedy.availability {
         Availability::Offered => true,
@@ -177,7 +166,7 @@ impl OomDialog {
             details: Details::Brief,
             categories: at_the_failure(scene).unwrap_or_default(),
             copies: NextCopy::Diagnosis,
-            survived: explained_survived(scene),
+            survived: diagnosis::diagnose_survived(scene.state),
         }
     }
 

@@ -5,7 +5,7 @@ use super::leftovers::Suspects;
 use super::remedies::{RemedyFacts, inputs_of};
 use super::{Session, earlier};
 use crate::command::CommandLine;
-use crate::diagnosis::{self, Cause};
+use crate::diagnosis::{self, Cause, Finding};
 use crate::event::Level;
 use crate::forecast::{Hint, RoomSearch, TracedHint, hint, traced_search};
 use crate::live::background_task::{TaskId, TaskResult};
@@ -18,6 +18,7 @@ use crate::units::Bytes;
 impl Session {
     pub(crate) fn diagnose(&mut self) {
         self.findings = diagnosis::diagnose(self.telling_state());
+        self.survived = diagnosis::diagnose_survived(self.telling_state());
         self.remedies.clear();
         self.pending.remedies = None;
         match self.telling_state().oom().is_some() {
@@ -67,7 +68,7 @@ impl Session {
         RemedyFacts {
             command: self.command().clone(),
             state: self.telling_state().clone(),
-            findings: self.findings.clone(),
+            findings: self.explaining().to_vec(),
             inputs: self.inputs.clone(),
             earlier: self.earlier.clone().unwrap_or_default(),
             next: self.run_number().next(),
@@ -107,12 +108,20 @@ impl Session {
         self.foreseen.forget();
     }
 
+    /// What remedies are against: what explains the OOM of the run, one that it has survived too.
+    fn explaining(&self) -> &[Finding] {
+        match self.findings.is_empty() {
+            true => &self.survived,
+            false => &self.findings,
+        }
+    }
+
     /// All that remedies rest on.
     pub(crate) fn remedy_inputs(&self) -> RemedyInputs<'_> {
         let earlier = self.earlier.as_deref().unwrap_or_default();
         inputs_of(
             self.telling_state(),
-            &self.findings,
+            self.explaining(),
             &self.inputs,
             earlier,
             self.run_number().next(),

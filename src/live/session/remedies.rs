@@ -62,7 +62,7 @@ pub(crate) fn inputs_of<'a>(
             ..inputs.launch()
         },
         forecast: ForecastInputs {
-            oom: state.oom(),
+            oom: state.explained_oom(),
             state: Some(state),
             earlier,
             ..ForecastInputs::default()

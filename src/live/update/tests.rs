@@ -10,7 +10,7 @@ use crate::live::policy::{self, auto};
 use crate::live::session::inputs::SessionInputs;
 use crate::live::{OnOom, SessionConfig, news};
 use crate::oom::OomReport;
-use crate::state::tests::staged::{gib, hello, reading, sample, step};
+use crate::state::tests::staged::{gib, hello, reading, record, sample, step};
 use crate::supervise::{Forwarding, TrainerStreams};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -568,4 +568,31 @@ fn who_keeps_what_grows_is_looked_for_before_memory_runs_out() {
     let mut told = DrivenSession::running(OnOom::Ask);
     let all = asked_while_it_grows(&mut told, 1..=78, 0.25);
     assert_eq!(searches(&all), 2, "{all:?}");
+}
+
+#[test]
+fn an_oom_that_the_program_has_survived_has_its_remedies() {
+    let mut told = DrivenSession::running(OnOom::Ask);
+    let at = |allocated: f64| sample(PID, 0, gib(allocated), gib(22.0));
+    told.happen(hello(1, PID, None));
+    told.happen(EventKind::Sample(at(20.0)));
+    let failed = record(PID, gib(20.0), gib(22.0), gib(4.0), gib(1.0));
+    let looking = begun(&told.happen(EventKind::Oom(failed)), "look-up");
+    told.wait(200);
+    // It goes on: its next step ends.
+    told.happen(step(PID, 1, gib(2.0), gib(8.0)));
+    told.tell(Message::Done((looking[0], Some(looked_up()))));
+    let session = &told.controller.session;
+    assert!(session.state.oom().is_none() && session.state.explained_oom().is_some());
+    let inputs = session.remedy_inputs();
+    assert!(inputs.cause().is_some());
+    assert!(!session.remedies().is_empty());
+    for remedy in session.remedies() {
+        let told = format!("{:?} {:?}", remedy.availability, remedy.expectation);
+        assert!(!told.contains("no OOM yet"), "{told}");
+    }
+    // What explains it stays when the run ends well.
+    told.controller.session.diagnose();
+    assert!(told.controller.session.findings.is_empty());
+    assert!(told.controller.session.remedy_inputs().cause().is_some());
 }

@@ -11,7 +11,7 @@ mod remedies;
 use super::place;
 use crate::diagnosis::Finding;
 use crate::event::{OomRecord, Phase};
-use crate::state::{OomIncident, RunOutcome};
+use crate::state::{OomIncident, Run, RunOutcome};
 use crate::ui::canvas::{self, Canvas, StyledLine, columns};
 use crate::ui::dialog::{Details, OomDialog};
 use crate::ui::scene::Scene;
@@ -118,7 +118,7 @@ fn title_within(scene: &Scene, number: RunNumber, separator: &str, room: u16) ->
 fn title_parts(scene: &Scene, number: RunNumber) -> Vec<String> {
     let state = scene.state;
     let run = state.run_numbered(number);
-    let oom = run.and_then(|run| run.oom().or(run.ooms.last()));
+    let oom = run.and_then(Run::explained_oom);
     let is_told = |oom: &&OomIncident| oom.report.is_some() || oom.host.is_some();
     let kind = oom.filter(is_told).map(OomIncident::kind);
     if run.is_some_and(|run| run.ooms.is_empty()) {

@@ -133,7 +133,7 @@ fn from_own_line(stack: &[SourceLine]) -> Vec<SourceLine> {
 
 fn incident<'a>(scene: &Scene<'a>) -> Option<&'a OomIncident> {
     let run = scene.state.run()?;
-    run.oom().or(run.ooms.last())
+    run.explained_oom()
 }
 
 fn largest_lines(scene: &Scene, most: usize) -> Vec<DocumentBlock> {
@@ -174,7 +174,7 @@ fn figures(oom: &OomIncident) -> Vec<Figure> {
 /// What `y` copies first: command, versions, GPU, cause, figures, lines, remedy.
 pub(crate) fn markdown(dialog: &OomDialog, scene: &Scene) -> String {
     let run = scene.state.run_numbered(dialog.run);
-    let oom = run.and_then(|run| run.oom().or(run.ooms.last()));
+    let oom = run.and_then(Run::explained_oom);
     let mut text = format!("**{}**\n\n", title_parts(scene, dialog.run).join(", "));
     if let Some(run) = run {
         text.push_str(&format!("- Command: {}\n", code(&run.shown)));
