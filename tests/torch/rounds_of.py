@@ -422,6 +422,41 @@ def run_test(model):
         model(torch.randn(2, 128))
 
 
+def a_graph_that_is_kept(batch):
+    """Two backwards through one graph, which the variables of the round keep until they are bound again."""
+    model, judge = perceptron(128, 128), perceptron(128, 2)
+    of_model, of_judge = plain(model), plain(judge)
+    while True:
+        given = torch.randn(batch, 128)
+        made = model(given)
+        scores = judge(made)
+        loss = (made - given).square().mean() + (scores[:, :1] - scores[:, 1:]).mean()
+        of_model.zero_grad()
+        loss.backward(retain_graph=True)
+        of_model.step()
+        of_judging = F.cross_entropy(scores, torch.zeros(batch, dtype=torch.long))
+        of_judge.zero_grad()
+        of_judging.backward(inputs=list(judge.parameters()), retain_graph=True)
+        of_judge.step()
+        yield
+
+
+def a_graph_that_ends_with_its_function(batch):
+    model = perceptron(128, 128)
+    optimizer = plain(model)
+
+    def step(given):
+        made = model(given)
+        loss = (made - given).square().mean()
+        optimizer.zero_grad()
+        loss.backward(retain_graph=True)
+        optimizer.step()
+
+    while True:
+        step(torch.randn(batch, 128))
+        yield
+
+
 # What the model returns it is given in the next call.
 CARRIED = (a_memory_that_begins_empty, a_hidden_state, a_memory_over_segments)
 ROUNDS = (

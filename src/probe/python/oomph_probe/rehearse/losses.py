@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..common.protocols import Tensor
     from .callers import Scene
     from .functions import Function
-    from .rehearsal import Rehearsal
+    from .rehearsal import Rehearsal, Trace
 
 # Wrappers that call one module of theirs with the same arguments, on this process's share of the batch.
 WRAPPERS = ("DistributedDataParallel", "DataParallel", "OptimizedModule")
@@ -296,13 +296,20 @@ class Scenes:
         # Figures to print are worth no second reading.
         maybe = leaves_in(self.torch, [*self.kept[outliving.MAY], *self.put_outside()], 4)
         found = {
-            "held": sorted(until),
             "grows": self.numbers(self.kept[outliving.GROWS]),
             "may_hold": self.numbers([each for each in maybe if each.dim()]) + (returned if self.failed else []),
         }
+        del maybe
         self.carried = sorted(self.carries())
+        is_in_loop, value = self.lines.is_in_loop(), None
+        if not is_in_loop:
+            # The function's variables end with it, and the graphs that they keep.
+            self.space.clear()
         # What ends now ends with the rehearsal, not in the step.
         self.rehearsal.trace.is_over = True
+        if is_in_loop:
+            self.let_go_of_graphs(until, forward)
+        found["held"] = sorted(until)
         self.space.clear()
         for kept in self.kept.values():
             kept.clear()
@@ -311,6 +318,17 @@ class Scenes:
         found["held"] = sorted(set(found["held"]) - set(found["grows"]))
         found["until"] = [until[number] for number in found["held"]]
         return found
+
+    def let_go_of_graphs(self, until: dict[int, int], forward: int) -> None:
+        """What only the graphs of the step's variables hold (`retain_graph=True`) stays as long as the last of these
+        variables: they are let go of here in the order that the next step binds them in."""
+        trace = self.rehearsal.trace
+        there = alive(trace)
+        for name in sorted(self.space, key=lambda name: self.bound_at.get(name, forward)):
+            del self.space[name]
+            left = alive(trace)
+            until.update((number, self.bound_at.get(name, forward)) for number in there - left - set(until))
+            there = left
 
     def put_outside(self) -> list[Any]:
         """What the step has put into objects that were there before it: until when that stays is not known."""
@@ -434,6 +452,11 @@ def numbers_of(torch: Any, trace: Any, values: Any) -> list[int]:
     storages = {each.untyped_storage()._cdata for each in leaves_in(torch, values, 5)}
     alive = [(number, reference()) for number, reference in list(trace.live.items())]
     return sorted(number for number, storage in alive if storage is not None and storage._cdata in storages)
+
+
+def alive(trace: Trace) -> set[int]:
+    """The numbers of the allocations that are there."""
+    return {number for number, reference in list(trace.live.items()) if reference() is not None}
 
 
 def leaves_in(torch: Any, value: Any, depth: int) -> list[Any]:
