@@ -149,7 +149,7 @@ pub enum Allocator {
     Expandable,
 }
 
-/// What is done to the activations.
+/// What is done to the activations, and to what the optimizer's step makes beside its state.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ActivationReduction {
     /// Mixed precision is switched on.
@@ -162,6 +162,8 @@ pub struct ActivationReduction {
     pub chunked: bool,
     /// What ranks do otherwise: only a rehearsal knows what that comes to.
     pub ranks: Option<RankChange>,
+    /// The optimizer goes through its parameters one after the other: only a rehearsal has its step apart from the passes.
+    pub one_by_one: bool,
 }
 
 impl ActivationReduction {

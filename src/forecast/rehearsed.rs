@@ -232,6 +232,7 @@ impl Rehearsed {
                     offloaded: variant.0.offload,
                     chunked: variant.0.chunked,
                     ranks: variant.0.change,
+                    one_by_one: true,
                 },
                 allocator: Allocator::Expandable,
             };
@@ -511,6 +512,7 @@ impl Rehearsed {
             batch: self.samples(target),
             workspaces: self.workspaces,
             evaluated: self.evaluated,
+            one_by_one: target.treatment.one_by_one,
             reading,
         }
     }
@@ -526,6 +528,7 @@ impl Rehearsed {
             evaluated: self.evaluated,
             reading,
             keeps_gradients: self.keeps_gradients(target),
+            one_by_one: target.treatment.one_by_one,
             settings: format!("{:?} {:?}", self.settings(target), self.cap),
         }
     }

@@ -111,8 +111,19 @@ impl<'a> RemedyPredictor<'a> {
             allocator: target.allocator,
             model: self.model.clone(),
             reading: self.reading.clone(),
+            optimizer_alone: match target.treatment.one_by_one {
+                true => self.one_by_one_alone().or(self.optimizer_alone),
+                false => self.optimizer_alone,
+            },
             ..*self
         }
+    }
+
+    /// What the optimizer's step needs without the temporaries of `foreach`.
+    fn one_by_one_alone(&self) -> Option<Bytes> {
+        let record = self.inputs.forecast.oom?.record.as_ref()?;
+        let step = RecordedStep::new(record)?.one_by_one()?;
+        Some(step.alone())
     }
 
     /// Why a remedy that leaves the optimizer's step as it is cannot help, if that step alone is too much.
@@ -411,15 +422,17 @@ impl<'a> RemedyPredictor<'a> {
                 .iter()
                 .any(|remedy| remedy.id.spec().effect == effect)
         };
-        // What others save beside one that takes away the cause is not known: no more is needed than with it alone.
+        let more_free = has(RemedyEffect::MoreFree);
+        let target = self.target(chosen);
+        // What others save beside one that takes away the cause is not known, but for an optimizer's step in a rehearsed
+        // training: no more is needed than with it alone.
+        let is_composed = target.treatment.one_by_one && self.model.is_rehearsed(&target);
         let alone = chosen
             .iter()
             .find(|remedy| remedy.id.spec().effect == RemedyEffect::RemovesCause);
-        if let Some(alone) = alone {
+        if let Some(alone) = alone.filter(|_| chosen.len() == 1 || !is_composed) {
             return alone.expectation.clone();
         }
-        let more_free = has(RemedyEffect::MoreFree);
-        let target = self.target(chosen);
         // If the command does not set the batch, the measured run counts as 1.
         let takes = chosen.iter().find_map(|remedy| remedy.takes);
         if let Some(takes) = takes.filter(|takes| takes.from != self.reading.at_once) {

@@ -12,7 +12,8 @@ pub(super) const REMEDY: RemedySpec = RemedySpec::new(
     'n',
     "no foreach temporaries",
     RemedyEffect::RemovesCause,
-    NeedFrom::Itself,
+    // By itself the recorded step says what it needs, beside a smaller batch the rehearsed one.
+    NeedFrom::ForecastIfKnown(|_, target| target.treatment.one_by_one = true),
     propose,
 );
 

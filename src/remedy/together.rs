@@ -26,8 +26,10 @@ pub(super) const REMEDY: RemedySpec = RemedySpec::new(
 );
 
 /// What the batch is combined with, what changes the training least first.
-const BESIDE_BATCH: [&[RemedyId]; 11] = [
+const BESIDE_BATCH: [&[RemedyId]; 13] = [
     &[],
+    &[RemedyId::NoForeach],
+    &[RemedyId::ExpandableSegments, RemedyId::NoForeach],
     &[RemedyId::ExpandableSegments],
     &[RemedyId::ChunkedLoss],
     &[RemedyId::Recompute],

@@ -21,6 +21,7 @@ pub(super) struct TrainingKey {
     pub evaluated: bool,
     pub reading: Reading,
     pub keeps_gradients: bool,
+    pub one_by_one: bool,
     /// The allocator's, spelled out.
     pub settings: String,
 }
@@ -104,6 +105,7 @@ mod tests {
             evaluated: false,
             reading: Reading::Likely,
             keeps_gradients: false,
+            one_by_one: false,
             settings: "of this test".into(),
         };
         let times = Cell::new(0);

@@ -184,6 +184,31 @@ fn where_cudnn_tries_its_algorithms_the_peak_comes_near_to_the_room() {
 }
 
 #[test]
+fn a_step_through_the_parameters_one_by_one_makes_no_temporaries_of_all_of_them() {
+    let mut said = said();
+    (said.weights, said.trained) = (vec![16 * MIB; 4], vec![16 * MIB; 4]);
+    said.variants[0].trace = Some(format!("x{MIB} {0} {0} {0} {0} -5", 16 * MIB));
+    if let Some(optimizer) = &mut said.optimizer {
+        optimizer.foreach = true;
+    }
+    let step = Rehearsed::new(&said, 16).unwrap();
+    let peak = |one_by_one| {
+        let treatment = ActivationReduction {
+            one_by_one,
+            ..ActivationReduction::default()
+        };
+        let one = Target {
+            treatment,
+            ..target(1)
+        };
+        step.peak(&one).unwrap().low
+    };
+    // Weights, two states and gradients, and temporaries of all four or three of one.
+    assert_eq!(peak(false), Bytes((4 * 64 + 64) * MIB));
+    assert_eq!(peak(true), Bytes((4 * 64 + 3 * 16) * MIB));
+}
+
+#[test]
 fn gradients_that_are_kept_and_other_treatments() {
     let step = Rehearsed::new(&said(), 16).unwrap();
     let plain = step.peak(&target(16)).unwrap();

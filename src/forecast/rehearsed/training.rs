@@ -17,6 +17,10 @@ const USUAL_STEPS: usize = 4;
 /// What still grows after so many grows on: then what is needed is an interval.
 const MOST_STEPS: usize = 10;
 
+/// Tensors that a step through the parameters one by one makes of the largest of them, at the most but for RAdam's: Adam with
+/// weight decay makes three (`tests/torch/test_optimizers.py`).
+const ONE_BY_ONE: usize = 3;
+
 /// An evaluation has many calls; the second finds what the first returned, and the third is like the second.
 const EVALUATED: usize = 2;
 /// So many tensors are there at once where nothing is kept for a backward pass: an output and what it is made of.
@@ -40,6 +44,8 @@ pub(super) struct Pieces<'a> {
     pub workspaces: Workspaces,
     /// Whether the model was called before its first step.
     pub evaluated: bool,
+    /// Whether the optimizer goes through its parameters one after the other.
+    pub one_by_one: bool,
     pub reading: Reading,
 }
 
@@ -135,6 +141,7 @@ struct Composition<'a> {
     said: &'a Rehearsal,
     workspaces: Workspaces,
     evaluated: bool,
+    one_by_one: bool,
     variant: &'a RehearsedVariant,
     reading: Reading,
     /// The step's events at this batch, and what becomes of each of its allocations.
@@ -175,6 +182,7 @@ impl<'a> Composition<'a> {
             batch,
             workspaces,
             evaluated,
+            one_by_one,
             reading,
         } = pieces;
         let events = template.events(batch, 0);
@@ -183,6 +191,7 @@ impl<'a> Composition<'a> {
             said,
             workspaces,
             evaluated,
+            one_by_one,
             variant,
             reading,
             events,
@@ -223,10 +232,12 @@ impl<'a> Composition<'a> {
                     self.all_trained();
                 }
             }
-            if optimizer.foreach {
-                let made = self.all_trained();
-                made.into_iter().for_each(|number| self.free(number));
-            }
+            let made = match (optimizer.foreach, self.one_by_one) {
+                (true, false) => self.all_trained(),
+                (true, true) => self.of_the_largest(),
+                (false, _) => Vec::new(),
+            };
+            made.into_iter().for_each(|number| self.free(number));
             match self.zero_grad() {
                 ZeroGrad::Forward | ZeroGrad::Unknown => self.let_go_of_gradients(),
                 ZeroGrad::Backward | ZeroGrad::Never => {}
@@ -289,13 +300,25 @@ impl<'a> Composition<'a> {
         self.said.optimizer.clone().unwrap_or(none)
     }
 
+    fn trained_sizes(&self) -> &'a [u64] {
+        self.variant.trained.as_ref().unwrap_or(&self.said.trained)
+    }
+
     /// One tensor like each trained parameter.
     fn all_trained(&mut self) -> Vec<usize> {
-        let variant = self.variant;
-        let sizes = variant.trained.as_ref().unwrap_or(&self.said.trained);
-        sizes
+        self.trained_sizes()
             .iter()
             .map(|size| self.allocate(*size, Part::Optimizer))
+            .collect()
+    }
+
+    /// What a step through the parameters one by one makes at the most: tensors like the largest of them.
+    fn of_the_largest(&mut self) -> Vec<usize> {
+        let sizes = self.trained_sizes().iter();
+        let largest = sizes.max().copied().filter(|size| *size > 0);
+        let several = std::iter::repeat_n(largest, ONE_BY_ONE).flatten();
+        several
+            .map(|size| self.allocate(size, Part::Optimizer))
             .collect()
     }
 

@@ -6,7 +6,7 @@ use crate::event::*;
 use crate::recognize::{ConfigFile, LaunchEnvironment, Recognized};
 use crate::remedy::{Availability, Plan, Remedy, RemedyId, RemedyInputs, recommended, remedies};
 use crate::state::tests::staged::*;
-use crate::units::Bytes;
+use crate::units::{Bytes, Pid};
 use std::path::Path;
 
 /// AdamW over parameters of so many GiB, of which so much has a gradient and a state.
@@ -533,4 +533,68 @@ fn an_optimizer_in_a_config_file_that_stays_says_why() {
     ] {
         assert_eq!(in_file(words, name, text), Err(why.to_string()), "{words}");
     }
+}
+
+#[test]
+fn a_step_one_by_one_goes_with_the_batch_that_forward_and_backward_then_fit_with() {
+    // The step alone needs 25, one by one 20.8. Beside a state of 10 the passes of a batch of 64 need 24, of 32 samples 22.
+    let mut scene = out(
+        Phase::Optimizer,
+        22.5,
+        by_default(adamw(5.0, 5.0, 0.0), Some(14.0)),
+    );
+    let parts = vec![256 << 20; 20];
+    let gradients = vec![(256 << 20).to_string(); 20].join(" ");
+    scene.add(
+        20.1,
+        EventKind::Rehearsal(Box::new(Rehearsal {
+            pid: Pid(100),
+            phase: Phase::Optimizer,
+            batch: 64,
+            before: gib(5.0),
+            weights: parts.clone(),
+            trained: parts,
+            optimizer: Some(OptimizerMemory {
+                class: "AdamW".into(),
+                states: Some(2),
+                has_state: false,
+                foreach: true,
+            }),
+            own_loss: true,
+            zero_grad: Some(ZeroGrad::Forward),
+            variants: vec![RehearsedVariant {
+                trace: Some(format!("x{} {gradients} -21", 64 << 20)),
+                forward: 1,
+                loss: 1,
+                ..RehearsedVariant::default()
+            }],
+            ..Rehearsal::default()
+        })),
+    );
+    let findings = [finding(&scene)];
+    let inputs = inputs(&scene, &findings);
+    let command = &scene.state.run().unwrap().command;
+    let all = remedies(command, &inputs);
+    let of = |id| all.iter().find(|remedy| remedy.id == id).unwrap();
+    let one_by_one = of(RemedyId::NoForeach);
+    assert!(one_by_one.is_offered(), "{one_by_one:?}");
+    assert_eq!(one_by_one.expectation.fits, Some(false));
+    assert!(!of(RemedyId::Batch).is_offered(), "by itself it is no help");
+    let both = of(RemedyId::Together);
+    let parts: Vec<RemedyId> = both.parts.iter().map(|part| part.id).collect();
+    assert!(
+        parts.contains(&RemedyId::NoForeach) && parts.contains(&RemedyId::Batch),
+        "{parts:?}"
+    );
+    assert!(both.expectation.verdict().is_expected());
+    let takes = both.parts.iter().find_map(|part| part.takes).unwrap();
+    assert!((16..64).contains(&takes.at_once), "{takes:?}");
+    let peak = both.expectation.peak.unwrap().likely;
+    assert!(
+        peak > gib(20.0) && peak < gib(23.1),
+        "{peak}: state, parameters, gradients and the smaller batch"
+    );
+    let changed = Plan::new(command, &[both]).command;
+    assert_eq!(changed.env_value("OOMPH_PATCHES").unwrap(), "foreach=off");
+    assert_ne!(changed.argv, command.argv);
 }
