@@ -22,6 +22,9 @@ pub struct Rehearsal {
     pub before: Bytes,
     /// The part of that in the call's arguments.
     pub arguments: Bytes,
+    /// The part of the rest that variables held for each sample since before the steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before_of_batch: Option<Bytes>,
     /// Sizes of the model's parameters and buffers on the device, in bytes.
     pub weights: Vec<u64>,
     /// Sizes of the trained ones.

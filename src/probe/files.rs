@@ -113,6 +113,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "rehearse/accumulation.py",
     "rehearse/apart.py",
     "rehearse/before.py",
+    "rehearse/beforehand.py",
     "rehearse/callers.py",
     "rehearse/catches.py",
     "rehearse/changes.py",

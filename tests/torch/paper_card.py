@@ -97,6 +97,7 @@ class Rehearsals:
 
     def of_rehearsals(self, module):
         module.PATIENCE = module.LAST = module.AT_LEAST = module.IN_ALL = self.PATIENCE
+        self.as_they_lie(module.Rehearsals, "ways_of", "ways_of_evaluation")
 
     def of_work(self, module):
         module.REFINED = module.SECOND = self.PATIENCE
@@ -112,13 +113,17 @@ class Rehearsals:
     def of_evaluations(self, module):
         at_oom = module.at_oom
         module.at_oom = lambda torch, kind: at_oom(torch, "cpu")
-        for name in ("call_of", "as_a_step", "as_a_part"):
+        self.as_they_lie(module, "call_of", "as_a_step", "as_a_part")
 
-            def as_it_lies(*args, asked=getattr(module, name), **kwargs):
+    def as_they_lie(self, owner, *names):
+        """What these functions note of tensors is that they are the CPU's, as of the arguments of calls."""
+        for name in names:
+
+            def as_it_lies(*args, asked=getattr(owner, name), **kwargs):
                 with self.torch._C.DisableTorchFunction():
                     return asked(*args, **kwargs)
 
-            setattr(module, name, as_it_lies)
+            setattr(owner, name, as_it_lies)
 
     def of_errors(self, module):
         foreseen, seen = module.foreseen, []

@@ -422,6 +422,23 @@ def run_test(model):
         model(torch.randn(2, 128))
 
 
+def with_a_style(batch):
+    """What is compared with is made for each sample before the steps, and its variables hold it."""
+    model, features = perceptron(128, 128), perceptron(128, 256).requires_grad_(False)
+    optimizer = plain(model)
+    style = torch.randn(1, 128).repeat(batch, 1)
+    of_style = [features[:at](style) for at in (2, 4, 6)]
+    wanted = [each.mean() for each in of_style]
+    for _ in range(3):
+        given = torch.randn(batch, 128)
+        optimizer.zero_grad()
+        made = features(model(given))
+        loss = (made - wanted[-1]).square().mean()
+        loss.backward()
+        optimizer.step()
+        yield
+
+
 def a_graph_that_is_kept(batch):
     """Two backwards through one graph, which the variables of the round keep until they are bound again."""
     model, judge = perceptron(128, 128), perceptron(128, 2)

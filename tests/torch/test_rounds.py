@@ -113,6 +113,22 @@ class Rounds(unittest.TestCase):
         self.assertIsNone(rehearse.why_not(line))
         self.assertLessEqual(left_as_gradients(line), sum(line["trained"]))
 
+    def test_what_was_made_of_the_batch_before_the_steps_is_less_with_a_smaller_one(self):
+        training = rounds_of.with_a_style
+        real = {batch: peak_of_steps(training, batch, 2) for batch in (BATCH, SMALLER)}
+        for share in (0.7, 0.9):
+            line = line_of(training, share * real[BATCH])
+            with self.subTest(share=share):
+                self.assertIsNone(rehearse.why_not(line))
+                # Of the style and of three layers of features.
+                self.assertEqual(line["before_of_batch"], BATCH * (128 + 3 * 256) * 4)
+                for batch, peak in real.items():
+                    less = line["before_of_batch"] * (BATCH - batch) // BATCH
+                    self.assertLess(abs((predicted(line, batch) - less) / peak - 1), 0.03, batch)
+        # What each step binds anew is no such thing.
+        of_others = peak_of_a_step(rounds_of.adversaries, BATCH)
+        self.assertNotIn("before_of_batch", line_of(rounds_of.adversaries, 0.9 * of_others))
+
     def test_sampling_that_follows_the_step_is_said(self):
         size = 0.6 * peak_of_a_step(rounds_of.with_sampling_behind_it, BATCH)
         self.assertTrue(line_of(rounds_of.with_sampling_behind_it, size)["evaluates_next"])

@@ -209,6 +209,20 @@ fn a_step_through_the_parameters_one_by_one_makes_no_temporaries_of_all_of_them(
 }
 
 #[test]
+fn what_was_made_of_the_batch_before_the_steps_shrinks_with_it() {
+    let peaks = |of_batch| {
+        let mut said = said();
+        said.before += Bytes(64 * MIB);
+        said.before_of_batch = of_batch;
+        let step = Rehearsed::new(&said, 16).unwrap();
+        [16, 4].map(|batch| step.peak(&target(batch)).unwrap().low)
+    };
+    let (fixed, grows) = (peaks(None), peaks(Some(Bytes(48 * MIB))));
+    assert_eq!(fixed[0], grows[0]);
+    assert_eq!(fixed[1] - grows[1], Bytes(36 * MIB));
+}
+
+#[test]
 fn gradients_that_are_kept_and_other_treatments() {
     let step = Rehearsed::new(&said(), 16).unwrap();
     let plain = step.peak(&target(16)).unwrap();

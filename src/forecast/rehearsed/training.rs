@@ -147,6 +147,7 @@ struct Composition<'a> {
     /// The step's events at this batch, and what becomes of each of its allocations.
     events: Vec<TraceEvent>,
     fates: Vec<Fate>,
+    batch: u64,
     arguments: u64,
     trace: Trace,
     kinds: Vec<Part>,
@@ -196,6 +197,7 @@ impl<'a> Composition<'a> {
             reading,
             events,
             fates,
+            batch,
             arguments: said.arguments.0 / said.batch * batch,
             trace: Trace::default(),
             kinds: Vec::new(),
@@ -265,6 +267,10 @@ impl<'a> Composition<'a> {
         let weights: u64 = said.weights.iter().sum();
         let optimizer = self.optimizer();
         let rest = said.before - said.arguments - Bytes(weights);
+        // What was made of the batch is less with a smaller one.
+        let of_batch = said.before_of_batch.unwrap_or_default().min(rest);
+        let rest = rest - of_batch;
+        let of_batch = of_batch.0 / said.batch * self.batch;
         let trained: u64 = said.trained.iter().sum();
         let (states, rest, of_rest) = match (optimizer.has_state, optimizer.states) {
             // An optimizer that is not known most likely is one of Adam's kind.
@@ -278,7 +284,7 @@ impl<'a> Composition<'a> {
             (true, _) => (0, rest, Part::Optimizer),
         };
         let weights = self.weights().iter().map(|size| (*size, Part::Parameters));
-        for (size, of) in weights.chain([(rest.0, of_rest)]) {
+        for (size, of) in weights.chain([(rest.0, of_rest), (of_batch, Part::Other)]) {
             if size > 0 {
                 self.allocate(size, of);
             }

@@ -54,6 +54,16 @@ def in_a_loop(criterion, batches):
         print(shown, file=None) if False else None
 
 
+def over_segments(batches, memory, state):
+    for x, y in batches:
+        hidden = state
+        given = [x, y]
+        x = given[0]
+        loss, (memory, state) = model(x, given, memory, hidden)
+        x = loss.normalized()
+        loss.backward()
+
+
 def in_a_context(scaler, criterion, x, y):
     with scaler:
         out = model(x)
@@ -97,6 +107,10 @@ class Lines(unittest.TestCase):
         self.assertTrue(lines.is_in_loop())
         self.assertEqual(sorted(scene.values), ["batches", "criterion", "y"])
         self.assertEqual(scene.values["batches"], [(1, 2)])
+
+    def test_what_the_loop_binds_anew_before_the_call_is_not_carried_over(self):
+        (scene,) = self.lines(over_segments, [(1, 2)], Value(), Value()).scenes
+        self.assertEqual(sorted(scene.carried), ["hidden", "memory"])
 
     def test_what_is_behind_a_context_runs_outside_of_it(self):
         lines = self.lines(in_a_context, Value(), Value(), 1, 2)

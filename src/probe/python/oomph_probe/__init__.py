@@ -135,6 +135,7 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     sizes          the sizes of a trace as functions of the batch
     singly         samples that a step takes one by one, at the program's own batch and at another
     before         what the program had when the rehearsal began
+    beforehand     what it had made of its batch before its steps
     reading        its objects by the names of a line, without running anything
     changes        assignments that would change something outside of it
     outside        what is so changed, in copies

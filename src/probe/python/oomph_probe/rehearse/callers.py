@@ -22,6 +22,7 @@ from .statements import (
     WITHOUT_GRADIENTS,
     Replace,
     around,
+    bound_before,
     bound_by,
     changed_by,
     changes_an_object,
@@ -115,6 +116,8 @@ class Scene:
         self.is_in_loop = bool(loops)
         # The call's arguments that may be what it returned in the step before: variables, and where each is passed.
         self.carried = passed_by(call) if call is not None and self.is_in_loop else {}
+        for name in bound_before(path):
+            self.carried.pop(name, None)
         # Whether an evaluation comes before the next step.
         self.evaluates_next = upcoming.comes(path, LOOPS, upcoming.reader(frame))
         # What a variable of these holds is let go of when the loop comes to it again.

@@ -13,7 +13,7 @@ import time
 
 from ..common import errors, frames
 from ..knobs import batch
-from . import apart, callers, catches, evaluations, functions, inputs, parts, randoms, roots
+from . import apart, beforehand, callers, catches, evaluations, functions, inputs, parts, randoms, roots
 from .rehearsal import AS_IT_WAS
 from .work import TASKS, Work
 
@@ -130,6 +130,14 @@ class Rehearsals:
         except Exception:
             errors.ours("look for the batch")
 
+    def look_beforehand(self, call: Call, stack: list[FrameType]) -> None:
+        """What was made of the batch before the steps."""
+        try:
+            places = [] if call.callers is None else call.callers.places
+            call.made_before = beforehand.made_before(self.torch, places, stack)
+        except Exception:
+            errors.ours("look for what was made before the steps")
+
     def ways_of(self, call: Call, stack: list[FrameType]) -> list[Way]:
         """How the step may be rehearsed, the best way first: from the first call of the round on by the program's own
         lines, else from the one that failed, else that alone."""
@@ -152,6 +160,7 @@ class Rehearsals:
                     lines.give_values(each)
                     ways.append((each, lines))
         call.zero_grad = callers.zero_grad_of(self.torch, call.callers)
+        self.look_beforehand(call, stack)
         call.adds_gradients = call.callers is not None and parts.are_added(call.callers.places, stack)
         callers.forget_sources()
         return [*ways, (call, None)]

@@ -61,6 +61,8 @@ class Call:
         self.seen: Any = None
         # The batch as the program itself calls it, where that was asked for.
         self.told: int | None = None
+        # What variables have held since before the steps, where that was asked for.
+        self.made_before: list[Shape] = []
         # The functions that called it, and their lines from there on, where those were asked for.
         self.callers: callers.Callers | None = None
         self.lines: callers.Lines | None = None

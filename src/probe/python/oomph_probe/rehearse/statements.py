@@ -143,6 +143,26 @@ def read_first(nodes: list[Any], bound: set[str]) -> set[str]:
     return given
 
 
+def bound_before(path: list[tuple[list[Any], int]]) -> set[str]:
+    """The variables that the innermost loop on a path has bound anew before it comes to the path's end: its own
+    targets, and what is made of these and of what the loop does not bind."""
+    depths = [depth for depth, (block, at) in enumerate(path[:-1]) if isinstance(block[at], LOOPS)]
+    if not depths:
+        return set()
+    block, at = path[depths[-1]]
+    loop = block[at]
+    changing = {name.partition(".")[0] for name in bound_by(loop)}
+    target = getattr(loop, "target", None)
+    anew = set() if target is None else bound_by(target)
+    for block, at in path[depths[-1] + 1 :]:
+        for statement in block[:at]:
+            if roots_in(statement) & changing - anew:
+                anew -= bound_by(statement)
+            elif isinstance(statement, ast.Assign):
+                anew |= bound_by(statement)
+    return anew
+
+
 def constants_before(statements: list[Any]) -> dict[str, Any]:
     """The variables that are plain values behind these statements."""
     found: dict[str, Any] = {}

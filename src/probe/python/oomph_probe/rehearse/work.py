@@ -16,6 +16,7 @@ from ..live import modules
 from . import (
     apart,
     before,
+    beforehand,
     chunking,
     compiling,
     composed,
@@ -241,11 +242,16 @@ class Work:
         first = self.first.first or self.first
         arguments = inputs.bytes_of(self.torch, [call.args, call.kwargs], call.device)
         more = arguments - inputs.bytes_of(self.torch, [first.args, first.kwargs], call.device)
+        beside: list[inputs.Shape] = []
         if call.lines is not None:
             # They were there by then as well.
             beside = inputs.beside(call, call.lines.given(), batch)
             arguments = inputs.bytes_of(self.torch, [call.args, call.kwargs, beside], call.device)
         line: Line = {"batch": batch, "before": first.before + more, "arguments": arguments}
+        counted = inputs.shapes_in([call.args, call.kwargs, beside])
+        made = beforehand.bytes_of_batch(self.torch, self.failed, batch, counted)
+        if made:
+            line["before_of_batch"] = min(made, max(line["before"] - arguments, 0))
         seen = call.seen
         if seen is not None and (seen.calls == 1 or seen.differ()):
             possible = inputs.possible_size(self.torch, call)
