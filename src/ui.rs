@@ -140,7 +140,7 @@ fn draw_screen(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) -> Opti
         status::draw_footer(&mut screen.at(area), view, scene);
     }
     match &view.dialog {
-        Some(dialog) => dialogs::draw(&mut screen, view, scene, dialog),
+        Some(dialog) => dialogs::draw(&mut screen, view, scene, dialog, layout.oom.as_ref()),
         None => child_cursor.filter(|_| view.keyboard == Keyboard::Training),
     }
 }

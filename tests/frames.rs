@@ -92,6 +92,30 @@ fn frames_are_as_they_were_accepted() {
     });
 }
 
+/// Rows by which the output's pane grows, with one between it and a dialog.
+const MOST_BLANK: usize = 9;
+
+/// Rows that have nothing to show are the chart's, whatever stands below it and over it.
+#[test]
+fn no_frame_with_a_chart_has_many_blank_rows() {
+    let mut found = Vec::new();
+    for case in CASES {
+        let story = case.told();
+        for (width, height) in SIZES {
+            let view = case.show(&story, Theme::full(), width, height);
+            let frame = text(&draw(&story, &view, width, height));
+            let has_chart = frame.contains("┤") && frame.contains("1 output");
+            let is_blank = frame.lines().map(|row| row.trim().is_empty());
+            let is_blank: Vec<bool> = is_blank.collect();
+            let most = is_blank.split(|blank| !blank).map(<[bool]>::len).max();
+            if has_chart && most.unwrap_or(0) > MOST_BLANK {
+                found.push(format!("{} at {width}x{height}:\n{frame}", case.name));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n\n"));
+}
+
 /// A terminal with UTF-8 and this much colour.
 fn of_terminal(term: &str, no_color: bool) -> Theme {
     Theme::of_environment(|name| match name {

@@ -4,7 +4,7 @@ use super::action::{Action, StepMove};
 use super::chart::Move;
 use super::dialog::{Details, Dialog};
 use super::headroom;
-use super::layout::layout_of;
+use super::layout::{arranged, layout_of};
 use super::pane::{ListScroll, rank_map, spec::Scrolling};
 use super::scene::{Scene, Subject};
 use super::step::choice;
@@ -18,7 +18,7 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
     let run = scene.state.run();
     let live = scene.is_live();
     let devices = scene.state.devices.len();
-    let charted = layout_of(view, scene).chart().is_some();
+    let charted = || arranged(view, scene).chart().is_some();
     let selecting = view.keyboard == Keyboard::Selection;
     match action {
         Action::NextPane
@@ -45,11 +45,11 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
         }
         Action::NextDevice | Action::PreviousDevice => devices > 1,
         Action::NextStandout => devices > 1 && rank_map::is_wanted(scene.state),
-        Action::Time(Move::CursorForward) => charted && view.time.cursor().is_some(),
-        Action::Time(Move::Reset) => charted && view.time.is_chosen(),
+        Action::Time(Move::CursorForward) => charted() && view.time.cursor().is_some(),
+        Action::Time(Move::Reset) => charted() && view.time.is_chosen(),
         // A recording is paused by another action, chart and all.
-        Action::Time(Move::PauseOrGoOn) => live && charted && devices > 0,
-        Action::Time(_) | Action::OtherHeight => charted && devices > 0,
+        Action::Time(Move::PauseOrGoOn) => live && charted() && devices > 0,
+        Action::Time(_) | Action::OtherHeight => charted() && devices > 0,
         Action::Up | Action::Down | Action::PageUp | Action::PageDown => {
             match (&view.dialog, &view.step) {
                 (Some(_), _) => true,
@@ -140,7 +140,7 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
             scene.can_relaunch()
                 && remedies.any(|r| matches!(r.availability, Availability::Offered))
         }
-        Action::Compare => charted && scene.state.runs.len() > 1,
+        Action::Compare => charted() && scene.state.runs.len() > 1,
         Action::Copy => run.is_some(),
         Action::TypeToTraining | Action::AskToStop | Action::Stop | Action::Kill => {
             scene.is_running()

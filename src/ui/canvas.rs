@@ -322,6 +322,13 @@ pub(super) fn text(text: &str, width: u16, tone: Tone) -> Vec<StyledLine> {
     text.lines().flat_map(of_line).collect()
 }
 
+/// Text of one tone, wrapped, without its tone.
+pub(super) fn rows(words: &str, width: u16) -> Vec<String> {
+    let lines = text(words, width, Tone::Text).into_iter();
+    let of_line = |line: StyledLine| line.0.into_iter().map(|piece| piece.text).collect();
+    lines.map(of_line).collect()
+}
+
 fn pieces(mut word: &str, width: u16) -> Vec<&str> {
     let mut pieces = Vec::new();
     while columns(word.trim_end()) > width {

@@ -1,36 +1,40 @@
-//! Draws the dialogs: the command being edited, the search, questions. The help and the one after an OOM have
+//! Draws the dialogs: the search and questions. The help, the command being edited and the one after an OOM have
 //! rooms of their own.
 
+pub(super) mod edit;
 mod help;
 pub(super) mod oom;
+mod place;
 
 use super::available::is_available;
-use super::canvas::{self, Canvas, StyledLine, columns};
+use super::canvas::{Canvas, columns};
 use super::child::ChildScreen;
 use super::dialog::Dialog;
-use super::difference;
-use super::editor::{Editor, LineEdit};
+use super::editor::LineEdit;
 use super::keymap::{self, Binding};
 use super::scene::Scene;
-use super::theme::{Theme, Tone};
+use super::theme::Tone;
 use super::view::View;
-use crate::command::CommandLine;
-use crate::event::EDITS;
-use crate::state::RunOutcome;
+use oom::OomLayout;
+use place::place;
 use ratatui::layout::{Position, Rect};
-use unicode_width::UnicodeWidthChar;
 
-/// Draws a dialog; returns the position of the text cursor, if it has one.
+/// Draws a dialog, the one about an OOM as the screen's layout has it; returns the position of the text cursor, if it has one.
 pub(super) fn draw(
     canvas: &mut Canvas,
     view: &View,
     scene: &Scene,
     dialog: &Dialog,
+    laid_out: Option<&OomLayout>,
 ) -> Option<Position> {
     match dialog {
-        Dialog::Edit(editor) => return draw_edit(canvas, editor, scene),
+        Dialog::Edit(editor) => return edit::draw(canvas, editor, scene),
         Dialog::Search(line) => return draw_search(canvas, view, line),
-        Dialog::Oom(dialog) => oom::draw(canvas, dialog, scene),
+        Dialog::Oom(dialog) => {
+            if let Some(laid_out) = laid_out {
+                oom::draw(canvas, laid_out, dialog, scene);
+            }
+        }
         Dialog::Quit => {
             let title = "Quit? The training is still running";
             draw_question(canvas, view, scene, title);
@@ -39,132 +43,6 @@ pub(super) fn draw(
         Dialog::Help(help) => return help::draw(canvas, view, scene, help),
     }
     None
-}
-
-/// The width of a dialog: the whole screen if otherwise only a few columns of it would stay
-/// visible.
-fn width_within(area: Rect, wanted: u16) -> u16 {
-    if area.width < wanted.saturating_add(8) {
-        area.width
-    } else {
-        wanted
-    }
-}
-
-/// A rectangle of at most this size at the bottom of the screen, so that the chart stays visible if
-/// there is room.
-fn place(area: Rect, width: u16, height: u16) -> Rect {
-    let width = width.min(area.width);
-    let room = area.height.saturating_sub(2);
-    let height = height.min(room.max(area.height.min(3)));
-    Rect {
-        x: area.x + (area.width - width) / 2,
-        y: area
-            .bottom()
-            .saturating_sub(height + u16::from(area.height > height)),
-        width,
-        height,
-    }
-}
-
-/// Returns the cursor's position.
-fn draw_edit(canvas: &mut Canvas, editor: &Editor, scene: &Scene) -> Option<Position> {
-    let area = canvas.area;
-    let width = width_within(area, 110);
-    let inner = width.saturating_sub(4).max(1);
-    let (lines, (row, col)) = broken(editor, inner);
-    let below = below(canvas.theme, editor, scene, inner);
-    let height = (lines.len() + below.len() + 3) as u16;
-    let run = scene.state.run();
-    let title = match run.filter(|run| run.outcome() == RunOutcome::Running) {
-        Some(run) => format!(
-            "Relaunch with this command (stops run {} first)",
-            run.number
-        ),
-        None => "Relaunch with this command".to_string(),
-    };
-    let rect = place(area, width, height);
-    let mut canvas = canvas.boxed(rect, &title, Tone::Accent);
-    let inside = canvas.area;
-    // The cursor's line stays in view.
-    let text_rows = (lines.len() as u16).min(inside.height);
-    let first = (row + 1).saturating_sub(text_rows);
-    for (y, line) in (0..text_rows).zip(&lines[usize::from(first)..]) {
-        StyledLine::of(line.as_str(), Tone::Strong).draw(&mut canvas, y);
-    }
-    for (y, line) in (text_rows + 1..inside.height).zip(&below) {
-        line.draw(&mut canvas, y);
-    }
-    let at = Position::new(inside.x + col, (inside.y + row).saturating_sub(first));
-    inside.contains(at).then_some(at)
-}
-
-/// The lines below the text: what is wrong with it, or what it changes.
-fn below(theme: &Theme, editor: &Editor, scene: &Scene, width: u16) -> Vec<StyledLine> {
-    if let Some(error) = &editor.error {
-        return canvas::text(error, width, Tone::Wrong);
-    }
-    let now = scene.state.run().map(|run| &run.command);
-    let (Some(now), Some(edited)) = (now, editor.command()) else {
-        return vec![StyledLine::of(
-            "an unclosed quote, or no command",
-            Tone::Dim,
-        )];
-    };
-    let need = need(&edited, scene, width);
-    let (before, after) = (now.without_secrets(), edited.without_secrets());
-    let changes = crate::command::difference(&before, &after);
-    if changes.is_empty() {
-        let kept = difference::kept_edits(theme, &after);
-        let mut lines = match kept.is_empty() {
-            true => vec![StyledLine::of("the command is unchanged", Tone::Dim)],
-            false => canvas::difference("unchanged, with  ", &kept, width),
-        };
-        lines.extend(need);
-        return lines;
-    }
-    let mut pieces = difference::brief(theme, Some(&before), &changes);
-    if before.env_value(EDITS) == after.env_value(EDITS) {
-        pieces.extend(difference::kept_edits(theme, &after));
-    }
-    let mut lines = canvas::difference("changes  ", &pieces, width);
-    lines.extend(need);
-    lines
-}
-
-/// What the edited command would need.
-fn need(edited: &CommandLine, scene: &Scene, width: u16) -> Vec<StyledLine> {
-    let said = scene.edited.filter(|need| need.command == *edited);
-    let (words, tone) = match said.map(|need| &need.need) {
-        Some(Ok(need)) => (need.words.to_string(), oom::tone_of(need.verdict())),
-        Some(Err(why)) => (format!("not known: {why}"), Tone::Dim),
-        None => ("being worked out".into(), Tone::Dim),
-    };
-    canvas::labelled("memory   ", &[(words, tone)], width)
-}
-
-/// The text wrapped at the width, with the cursor's row and column.
-fn broken(editor: &Editor, width: u16) -> (Vec<String>, (u16, u16)) {
-    let (before, after) = editor.line.halves();
-    let text = before.chars().chain(after.chars());
-    // The cursor needs a cell at the end of the text.
-    let text = text.chain(after.is_empty().then_some(' '));
-    let cursor_at = before.chars().count();
-    let mut cursor = (0, 0);
-    let mut lines = vec![String::new()];
-    for (n, c) in text.enumerate() {
-        let row = lines.len() - 1;
-        let column = columns(&lines[row]);
-        if column + c.width().unwrap_or(0) as u16 > width {
-            lines.push(String::new());
-        }
-        let row = lines.len() - 1;
-        if n == cursor_at {
-            cursor = (row as u16, columns(&lines[row]));
-        }
-        lines[row].push(c);
-    }
-    (lines, cursor)
 }
 
 /// The answers are the keys of the mode.

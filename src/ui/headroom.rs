@@ -3,7 +3,7 @@
 
 use super::canvas::{Canvas, clauses_within, columns};
 use super::chart::{Pointed, plot_of, pointed};
-use super::layout::layout_of;
+use super::layout::arranged;
 use super::scene::{RoomForBatch, Scene};
 use super::theme::{Theme, Tone};
 use super::view::{Keyboard, View};
@@ -91,7 +91,7 @@ pub(super) fn draw_headroom(canvas: &mut Canvas, view: &View, scene: &Scene) {
     let Some(device) = view.device(scene.state) else {
         return;
     };
-    let chart = layout_of(view, scene).chart();
+    let chart = arranged(view, scene).chart();
     let columns_of_chart = chart.map_or(1, |area| plot_of(area).width);
     let pointed = pointed(scene.state, device, &view.time, columns_of_chart);
     let pieces = match pointed {

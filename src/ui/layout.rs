@@ -15,7 +15,9 @@
 
 use super::banner;
 use super::dialog::Dialog;
-use super::pane::Pane;
+use super::dialogs::edit;
+use super::dialogs::oom::{self, OomLayout};
+use super::pane::{Pane, spec::PaneRows};
 use super::ram;
 use super::scene::{Scene, Subject};
 use super::view::{Maximized, View};
@@ -32,8 +34,8 @@ const SMALLEST: (u16, u16) = (40, 12);
 /// A chart keeps so many rows.
 const LEAST_OF_CHART: u16 = 5;
 
-/// Rows by which the output's pane grows with it.
-const OUTPUT_STEP: u16 = 8;
+/// Rows by which a pane grows with what it shows.
+const ROWS_STEP: u16 = 8;
 
 /// The parts of the screen; `None` without room. Panes include the row of their title.
 #[derive(Debug, Clone, Default)]
@@ -60,6 +62,8 @@ pub(super) struct Layout {
     pub absent: Vec<Pane>,
     /// The size of the program's terminal, shown or not.
     pub child: Rect,
+    /// The dialog about an OOM, which is laid out once a frame: its rows are known before those of the panes.
+    pub oom: Option<OomLayout>,
     /// The column beside the chart.
     side: Option<Rect>,
 }
@@ -83,13 +87,9 @@ impl Layout {
             .collect()
     }
 
-    /// Where the output needs fewer rows than its pane has, the chart gets the others. In steps, so that
-    /// the chart does not move with every line; the program's terminal keeps its size. A recording without output has one row to say so.
-    fn shorten_pane(&mut self, used: Option<u16>) {
-        let wanted = match used {
-            Some(used) => used.div_ceil(OUTPUT_STEP).max(1) * OUTPUT_STEP + 1,
-            None => 2,
-        };
+    /// Where what the pane shows needs fewer rows than it has, the chart gets the others; the program's terminal keeps its size.
+    /// `wanted` has the row of the pane's title.
+    fn shorten_pane(&mut self, wanted: u16) {
         let (Some(pane), Some((Pane::Memory, chart))) = (&mut self.pane, self.placed.first_mut())
         else {
             return;
@@ -180,16 +180,47 @@ impl RowCutter {
 
 /// The layout of this frame.
 pub(super) fn layout_of(view: &View, scene: &Scene) -> Layout {
-    let mut layout = arrange(view.size, view.maximized, scene);
+    let mut layout = arranged(view, scene);
+    if let Some(Dialog::Oom(dialog)) = &view.dialog {
+        layout.oom = Some(oom::compose(view.size, &view.theme, dialog, scene));
+    }
     let is_absent = |pane: &Pane| !(pane.spec().is_there)(scene.state);
     layout.absent = Pane::below().filter(is_absent).collect();
-    // Over a dialog about an OOM the chart stands as it is, or the dialog would hide its end.
-    let decides = matches!(&view.dialog, Some(Dialog::Oom(_) | Dialog::Edit(_)));
-    if view.pane == Pane::Output && view.maximized == Maximized::Nothing && !decides {
-        layout.shorten_pane(scene.has_output().then(|| view.output.used_rows()));
+    if let (Maximized::Nothing, Some(pane)) = (view.maximized, layout.pane) {
+        let rows = wanted_rows(view, scene, pane.width);
+        // What is chosen after an OOM lies over the pane's last rows, and never over the chart.
+        let below = dialog_rows(view, scene, layout.oom.as_ref());
+        layout.shorten_pane(rows.saturating_add(below));
     }
     layout.fill_side(scene.state);
     layout
+}
+
+/// Rows of the chosen pane with its title in which all of it is shown. What grows has them in steps, so that the chart does not
+/// move with every line; a recording without output has one row to say so.
+fn wanted_rows(view: &View, scene: &Scene, width: u16) -> u16 {
+    let in_steps = |rows: u16| rows.div_ceil(ROWS_STEP).max(1).saturating_mul(ROWS_STEP);
+    let rows = match (view.pane, view.pane.spec().rows) {
+        (Pane::Output, _) if !scene.has_output() => 1,
+        (Pane::Output, _) => in_steps(view.output.used_rows()),
+        (_, PaneRows::Any) => return u16::MAX,
+        (_, PaneRows::Fixed(rows)) => rows(view, scene, width),
+        (_, PaneRows::Growing(rows)) => in_steps(rows(view, scene, width)),
+    };
+    rows.saturating_add(1)
+}
+
+/// Rows that a dialog takes from the pane: the one about an OOM stays open, so that the rows are divided anew for it.
+fn dialog_rows(view: &View, scene: &Scene, oom: Option<&OomLayout>) -> u16 {
+    match &view.dialog {
+        Some(Dialog::Edit(editor)) => edit::rows(view.size, &view.theme, editor, scene),
+        Some(_) | None => oom.map_or(0, |oom| oom.rect.height),
+    }
+}
+
+/// Which parts there are and how wide they are: rows may still go from the pane to the chart.
+pub(super) fn arranged(view: &View, scene: &Scene) -> Layout {
+    arrange(view.size, view.maximized, scene)
 }
 
 fn arrange(area: Rect, maximized: Maximized, scene: &Scene) -> Layout {
@@ -371,7 +402,7 @@ mod tests {
                     let mut layout = arrange(area, maximized, scene);
                     let size = child_size(&layout);
                     if maximized == Maximized::Nothing && width % 2 == 0 {
-                        layout.shorten_pane((height % 3 > 0).then_some(height / 3));
+                        layout.shorten_pane(height / 3 + 2);
                         assert_eq!(child_size(&layout), size);
                     }
                     layout.fill_side(scene.state);

@@ -3,7 +3,7 @@
 use super::action::{Action, StepMove};
 use super::available::has_grown;
 use super::keymap::{self, InputMode, Key};
-use super::layout::layout_of;
+use super::layout::{arranged, layout_of};
 use super::pane::Pane;
 use super::scene::{Scene, Subject};
 use super::step::traced::StepView;
@@ -69,7 +69,7 @@ fn reason(asked: Action, view: &View, scene: &Scene) -> Option<String> {
         return None;
     }
     let has_run = scene.state.run().is_some();
-    let has_chart = layout_of(view, scene).chart().is_some();
+    let has_chart = arranged(view, scene).chart().is_some();
     let has_device = !scene.state.devices.is_empty();
     let of_chart = match (has_chart, has_device) {
         (false, _) => "no chart is on the screen",

@@ -5,7 +5,7 @@ use super::action::{Action, StepMove};
 use super::available::is_listed;
 use super::canvas::{Canvas, columns};
 use super::keymap::{self, Binding, InputMode};
-use super::layout::layout_of;
+use super::layout::arranged;
 use super::ram;
 use super::scene::{Pace, Scene, Subject};
 use super::step::traced::StepView;
@@ -219,7 +219,7 @@ fn activity(run: &Run, scene: &Scene) -> Option<(String, Tone)> {
 
 /// The host's memory, once it matters, where it has no line of its own.
 fn ram(view: &View, scene: &Scene) -> Option<(String, Tone)> {
-    let is_missing = ram::is_there(scene.state) && layout_of(view, scene).ram.is_none();
+    let is_missing = ram::is_there(scene.state) && arranged(view, scene).ram.is_none();
     let (_, memory) = scene.state.host.latest().filter(|_| is_missing)?;
     let words = format!("RAM {} of {}", memory.used, memory.limit);
     Some((words, ram::tone(memory)))

@@ -26,7 +26,7 @@ use super::scene::Scene;
 use super::theme::{Glyphs, Tone};
 use super::view::View;
 use super::words::{count, rank_name};
-use crate::anatomy::StepGrowth;
+use crate::anatomy::{Category, StepGrowth};
 use crate::diagnosis;
 use crate::event::{GrowingLine, Retainer, Retainers, SourceLine};
 use crate::state::{RankState, Run, SourceTexts};
@@ -145,6 +145,35 @@ pub(super) fn draw_peak(canvas: &mut Canvas, view: &View, scene: &Scene) {
         holdings::draw_categories(&mut canvas.at(area), read);
     }
     holdings::draw_table(&mut canvas.at(table), read, source(read, scene), None);
+}
+
+/// Rows of the pane with all of that.
+pub(super) fn rows_of_peak(view: &View, scene: &Scene, width: u16) -> u16 {
+    let Some(read) = view.peak.as_ref().and_then(StepView::read) else {
+        return u16::MAX;
+    };
+    match read.grouping {
+        Grouping::Flame => u16::MAX,
+        Grouping::Growth => {
+            let glyphs = view.theme.glyphs;
+            let (left, right) = growth_widths(width);
+            let kept = kept_alive(view, scene, left, glyphs).len();
+            let grew = grew(view, scene, right, glyphs).len();
+            let rows = match width >= BESIDE {
+                true => kept.max(grew),
+                false => kept + grew,
+            };
+            1 + rows as u16
+        }
+        // Which step it is, and the titles of the columns.
+        Grouping::Lines | Grouping::Modules => {
+            let beside = match width >= BESIDE {
+                true => Category::ALL.len(),
+                false => 0,
+            };
+            2 + read.rows().max(beside) as u16
+        }
+    }
 }
 
 /// What the lines of the step's run say.
@@ -353,15 +382,23 @@ const FIGURE: u16 = 10;
 const GREW: u16 = 3;
 const ROWS_FOR_BOTH: u16 = 8;
 
+/// Columns of what is kept alive, and of what grew: beside it, or below it.
+fn growth_widths(width: u16) -> (u16, u16) {
+    match width >= BESIDE {
+        true => {
+            let left = width * 11 / 20;
+            (left.saturating_sub(3), width - left)
+        }
+        false => (width.saturating_sub(3), width),
+    }
+}
+
 fn draw_growth(canvas: &mut Canvas, view: &View, scene: &Scene) {
     let area = canvas.area;
-    let side = area.width >= BESIDE;
-    let width = match side {
-        true => area.width * 11 / 20,
-        false => area.width,
-    };
-    let kept = kept_alive(view, scene, width.saturating_sub(3), canvas.theme.glyphs);
-    if side {
+    let (left, right) = growth_widths(area.width);
+    let kept = kept_alive(view, scene, left, canvas.theme.glyphs);
+    if area.width >= BESIDE {
+        let width = area.width - right;
         lines(&mut canvas.at(Rect { width, ..area }), &kept);
         let right = Rect {
             x: area.x + width,

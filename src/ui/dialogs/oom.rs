@@ -8,7 +8,7 @@ mod blocks;
 mod diagnosis;
 mod remedies;
 
-use super::place;
+use super::place::place;
 use crate::diagnosis::Finding;
 use crate::event::{OomRecord, Phase};
 use crate::state::{OomIncident, Run, RunOutcome};
@@ -61,9 +61,9 @@ impl<'a> Page<'a> {
 /// Columns of a label.
 const LABEL: usize = 10;
 
-pub(crate) fn draw(canvas: &mut Canvas, dialog: &OomDialog, scene: &Scene) {
+/// Draws the dialog as it was laid out.
+pub(crate) fn draw(canvas: &mut Canvas, body: &OomLayout, dialog: &OomDialog, scene: &Scene) {
     let theme = canvas.theme;
-    let body = compose(canvas.area, theme, dialog, scene);
     // Corners, and a rule and a space on both sides.
     let room = body.rect.width.saturating_sub(6);
     let title = title_within(scene, dialog.run, theme.glyphs.separator, room);
@@ -188,7 +188,8 @@ pub(in crate::ui) fn phase_of(record: &OomRecord) -> String {
 }
 
 /// The dialog, laid out.
-struct Body {
+#[derive(Debug, Clone)]
+pub(in crate::ui) struct OomLayout {
     pub rect: Rect,
     pub lines: Vec<StyledLine>,
     /// The lines that are remedies.
@@ -201,7 +202,7 @@ struct Body {
 }
 
 /// How the details are read: the lines in view, the most that can be above them, and where their sections begin.
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct DetailsScroll {
     pub shown: usize,
     pub most: usize,
@@ -235,7 +236,12 @@ const BESIDE: u16 = 44;
 /// What stands in the dialog's last line where not all of it has room.
 const MORE: &str = "d: more of this, and the evidence";
 
-fn compose(area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) -> Body {
+pub(in crate::ui) fn compose(
+    area: Rect,
+    theme: &Theme,
+    dialog: &OomDialog,
+    scene: &Scene,
+) -> OomLayout {
     let room = usize::from(area.height.saturating_sub(4)).max(1);
     let page = |width: u16| Page {
         theme,
@@ -271,7 +277,7 @@ fn compose(area: Rect, theme: &Theme, dialog: &OomDialog, scene: &Scene) -> Body
     }
     lines.extend(parts.under);
     lines.truncate(room);
-    Body {
+    OomLayout {
         rect: place(area, width, lines.len() as u16 + 2),
         lines,
         offers,

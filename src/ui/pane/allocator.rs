@@ -6,7 +6,7 @@ use crate::state::{RankState, RunOutcome, State};
 use crate::ui::canvas::Canvas;
 use crate::ui::canvas::Pen;
 use crate::ui::pane::ListScroll;
-use crate::ui::pane::spec::PaneSpec;
+use crate::ui::pane::spec::{PaneRows, PaneSpec};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
@@ -20,6 +20,11 @@ pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
         true => HEIGHT + 1,
         false => 0,
     },
+    rows: PaneRows::Fixed(|_, _, width| match width {
+        // The facts stand beside the pools.
+        WIDE.. => 1 + FACTS,
+        _ => HEIGHT,
+    }),
     ..PaneSpec::plain("allocator", draw)
 };
 
@@ -27,6 +32,12 @@ pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
 const BELOW: u16 = 12;
 
 const HEIGHT: u16 = 8;
+
+/// Rows of the facts.
+const FACTS: u16 = 4;
+
+/// From this width on there is a column for both pools together, and the facts stand beside it.
+const WIDE: u16 = 76;
 
 /// Columns of a row's explanation.
 const WORDS: u16 = 46;
@@ -133,7 +144,7 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
         .map_or(PoolColumn::default(), PoolColumn::new);
     let (pools, words): (&[PoolColumn], u16) = match canvas.area.width {
         130.. => (&[small, all.without(small), all], WORDS),
-        76.. => (&[small, all.without(small), all], 0),
+        WIDE.. => (&[small, all.without(small), all], 0),
         _ => (&[small, all.without(small)], 0),
     };
     let mut pen = canvas.pen(0);

@@ -2,12 +2,12 @@
 
 use crate::anatomy::Category;
 use crate::calibration::NON_TORCH_USUAL;
-use crate::state::{Breakdown, DeviceState, RankState, RunOutcome, State};
+use crate::state::{Breakdown, DeviceState, Run, RunOutcome, State};
 use crate::ui::canvas::{Canvas, Pen, columns};
 use crate::ui::headroom;
 use crate::ui::pane::ListScroll;
 use crate::ui::pane::rank_map;
-use crate::ui::pane::spec::PaneSpec;
+use crate::ui::pane::spec::{PaneRows, PaneSpec};
 use crate::ui::scene::Scene;
 use crate::ui::step::choice;
 use crate::ui::theme::{Depth, Glyphs, Theme, Tone};
@@ -19,15 +19,7 @@ use ratatui::layout::Rect;
 pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
     subtitle: |view, state| Some(moment_words(view, state)),
     own_rows: |state, screen, _| {
-        // Ranks are many, and this is asked for every frame: not by what their devices are made of.
-        let gathers = |rank: &RankState| {
-            let sample = rank.sample.as_ref();
-            let is_divided = rank
-                .structure
-                .is_some_and(|structure| structure.whole.is_some());
-            is_divided && sample.is_some_and(|(_, sample)| sample.gathered.is_some())
-        };
-        let more = u16::from(state.run().is_some_and(|run| run.ranks.iter().any(gathers)));
+        let more = u16::from(state.run().is_some_and(gathers));
         match screen >= HEIGHT_FOR_ALL {
             true => HEIGHT + 1 + more,
             // The bar and the capacity stand in the chart, too.
@@ -36,6 +28,7 @@ pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
     },
     // Below there is room to explain the parts.
     gains_from_width: true,
+    rows: PaneRows::Fixed(|_, scene, _| HEIGHT + u16::from(scene.state.run().is_some_and(gathers))),
     ..PaneSpec::plain("memory", draw)
 };
 
@@ -44,6 +37,18 @@ const HEIGHT: u16 = 10;
 
 /// On lower screens the events have the rows of bar and capacity.
 const HEIGHT_FOR_ALL: u16 = 40;
+
+/// Whether there is a row for what FSDP gathers. Ranks are many, and this is asked for every frame: not by what their devices are
+/// made of.
+fn gathers(run: &Run) -> bool {
+    run.ranks.iter().any(|rank| {
+        let sample = rank.sample.as_ref();
+        let is_divided = rank
+            .structure
+            .is_some_and(|structure| structure.whole.is_some());
+        is_divided && sample.is_some_and(|(_, sample)| sample.gathered.is_some())
+    })
+}
 
 /// What FSDP gathers beside a rank's shards.
 const GATHERED: &str = "gathered layers";

@@ -6,7 +6,7 @@ use crate::state::{DeviceState, RankState, State};
 use crate::ui::canvas::Canvas;
 use crate::ui::canvas::Pen;
 use crate::ui::pane::ListScroll;
-use crate::ui::pane::spec::{PaneSpec, Scrolling};
+use crate::ui::pane::spec::{PaneRows, PaneSpec, Scrolling};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
@@ -24,6 +24,11 @@ pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
         },
     },
     scrolling: Scrolling::Devices,
+    rows: PaneRows::Fixed(|_, scene, _| match rank_map::is_wanted(scene.state) {
+        // The map takes what there is.
+        true => u16::MAX,
+        false => 1 + length(scene.state) as u16,
+    }),
     ..PaneSpec::plain("devices", draw)
 };
 

@@ -3,10 +3,10 @@
 
 use crate::event::{Level, Note, NvmlState, ProbeErrors};
 use crate::state::{ENDING, EpochMark, Epochs, OomIncident, RankState, Run, RunOutcome, State};
-use crate::ui::canvas::{Canvas, columns};
+use crate::ui::canvas::{self, Canvas};
 use crate::ui::chart::axis::round_numbers;
 use crate::ui::pane::ListScroll;
-use crate::ui::pane::spec::{PaneSpec, Scrolling};
+use crate::ui::pane::spec::{PaneRows, PaneSpec, Scrolling};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
@@ -22,6 +22,7 @@ pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
         length,
         shown: |area| area.height.into(),
     },
+    rows: PaneRows::Growing(|_, scene, _| length(scene) as u16),
     ..PaneSpec::plain("events", draw)
 };
 
@@ -251,18 +252,15 @@ fn draw(canvas: &mut Canvas, _: &View, scene: &Scene, list: ListScroll) {
 
 /// The words in at most so many rows of so many columns, what is too much at the end of the last.
 fn wrapped(words: &str, room: u16, most: usize) -> Vec<String> {
-    let (mut rows, mut row) = (Vec::new(), String::new());
-    for word in words.split(' ') {
-        let is_full = !row.is_empty() && columns(&row) + 1 + columns(word) > room;
-        if is_full && rows.len() + 1 < most {
-            rows.push(std::mem::take(&mut row));
-        }
-        if !row.is_empty() {
-            row.push(' ');
-        }
-        row.push_str(word);
+    let mut rows = canvas::rows(words, room);
+    if rows.len() > most {
+        rows.truncate(most - 1);
+        let before = rows.iter();
+        let rest = before.fold(words, |rest, row| {
+            rest.strip_prefix(row.as_str()).unwrap_or(rest).trim_start()
+        });
+        rows.push(rest.to_string());
     }
-    rows.push(row);
     rows
 }
 

@@ -4,7 +4,7 @@ use crate::event::{HostMemory, HostProcess};
 use crate::state::State;
 use crate::ui::canvas::Canvas;
 use crate::ui::pane::ListScroll;
-use crate::ui::pane::spec::{PaneSpec, Scrolling};
+use crate::ui::pane::spec::{PaneRows, PaneSpec, Scrolling};
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
@@ -20,6 +20,10 @@ pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
         },
         shown,
     },
+    rows: PaneRows::Growing(|_, scene, _| {
+        let latest = scene.state.host.latest();
+        ABOVE + latest.map_or(0, |(_, memory)| memory.processes.len() as u16)
+    }),
     ..PaneSpec::plain("RAM", draw)
 };
 

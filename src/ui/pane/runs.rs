@@ -7,7 +7,7 @@ use crate::ui::canvas::Pen;
 use crate::ui::chart::curves::COMPARED;
 use crate::ui::difference;
 use crate::ui::pane::ListScroll;
-use crate::ui::pane::spec::{PaneSpec, Scrolling};
+use crate::ui::pane::spec::{PaneRows, PaneSpec, Scrolling};
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
 use crate::ui::view::View;
@@ -26,6 +26,9 @@ pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
         length: |scene| scene.state.runs.len(),
         shown,
     },
+    rows: PaneRows::Growing(|_, scene, width| {
+        1 + scene.state.runs.len() as u16 * RunsShape::for_width(width).rows()
+    }),
     ..PaneSpec::plain("runs", draw)
 };
 

@@ -23,9 +23,21 @@ pub(in crate::ui) struct PaneSpec {
     /// Whether the pane is also shown below the chart, because more of it fits there.
     pub gains_from_width: bool,
     pub scrolling: Scrolling,
+    /// Rows in which all of it is shown below the chart, which has those that are left.
+    pub rows: PaneRows,
     /// Whether there is anything to be shown: else it has no tab.
     pub is_there: fn(&State) -> bool,
     pub draw: Draw,
+}
+
+/// Rows in which all that a pane has to show is shown, at a width.
+#[derive(Clone, Copy)]
+pub(in crate::ui) enum PaneRows {
+    /// As many as there are.
+    Any,
+    Fixed(fn(&View, &Scene, u16) -> u16),
+    /// A list that becomes longer while the training runs.
+    Growing(fn(&View, &Scene, u16) -> u16),
 }
 
 /// What scrolling moves in a pane.
@@ -55,6 +67,7 @@ impl PaneSpec {
             own_rows: |_, _, _| 0,
             gains_from_width: false,
             scrolling: Scrolling::Nothing,
+            rows: PaneRows::Any,
             is_there: |_| true,
             draw,
         }

@@ -4,7 +4,7 @@
 use crate::state::State;
 use crate::ui::canvas::Canvas;
 use crate::ui::pane::ListScroll;
-use crate::ui::pane::spec::PaneSpec;
+use crate::ui::pane::spec::{PaneRows, PaneSpec};
 use crate::ui::scene::Scene;
 use crate::ui::step;
 use crate::ui::theme::Tone;
@@ -19,6 +19,7 @@ pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
         false => 0,
     },
     gains_from_width: true,
+    rows: PaneRows::Fixed(step::rows_of_peak),
     ..PaneSpec::plain("step", draw)
 };
 

@@ -11,7 +11,7 @@
 //! ```
 
 use crate::ui::chart::axis::BYTES_WIDTH;
-use crate::ui::layout::layout_of;
+use crate::ui::layout::arranged;
 use crate::ui::scene::Scene;
 use crate::ui::view::View;
 use ratatui::layout::Rect;
@@ -72,7 +72,7 @@ impl StepLayout {
 
 /// The layout of a step that fills the screen between header and footer.
 pub(in crate::ui) fn step_layout(view: &View, scene: &Scene) -> StepLayout {
-    arrange(layout_of(view, scene).body)
+    arrange(arranged(view, scene).body)
 }
 
 pub(super) fn arrange(area: Rect) -> StepLayout {

@@ -234,10 +234,18 @@ fn line(page: Page, remedy: &Remedy, selected: bool, widths: &Widths) -> StyledL
                 0 => both(remedy, glyphs.separator, widths.changes.saturating_sub(1)),
                 _ => remedy.changes.clone(),
             };
+            // A change goes on where no need stands beside it, and is not cut there.
+            let need = need(&remedy.expectation);
+            let is_cut = widths.changes > 0 && columns(&changes) >= widths.changes;
+            let goes_on = need.is_empty() && is_cut;
+            let (of_changes, of_need) = match goes_on {
+                true => (widths.changes + widths.need, 0),
+                false => (widths.changes, widths.need),
+            };
             for (text, width, tone) in [
                 (remedy.title.as_str(), widths.title, title_tone),
-                (&changes, widths.changes, Tone::Text),
-                (&need(&remedy.expectation), widths.need, tone),
+                (&changes, of_changes, Tone::Text),
+                (&need, of_need, tone),
                 (words, widths.verdict, tone),
                 (&remedy.numerics(), widths.numbers + 1, Tone::Text),
             ] {
