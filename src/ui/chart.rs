@@ -317,9 +317,12 @@ fn top_of(device: &DeviceState, curves: &[Curve], height: Height) -> Bytes {
 
 const LEGEND_WIDTH: u16 = 16;
 
+/// What stands above the labels of curves that have ended.
+const LAST: &str = "last seen";
+
 struct Label {
     at: Bytes,
-    /// `None` of what has ended: it has no figure now.
+    /// `None` of words alone.
     figure: Option<Bytes>,
     name: Cow<'static, str>,
     tone: Tone,
@@ -330,9 +333,14 @@ fn labels(curves: &[Curve], rules: &[ChartRule], compared: Option<(String, Bytes
     let rules = rules
         .iter()
         .map(|rule| (rule.name, Some(rule.at), Some(rule.at), rule.tone));
-    let curves = curves
-        .iter()
-        .map(|curve| (curve.name, curve.at, curve.latest, curve.tone));
+    // What has ended has no figure now: it has its last one, and that is said above them.
+    let ended = curves.iter().filter(|curve| curve.latest.is_none());
+    let last = ended.filter_map(|curve| curve.at).max();
+    let last = last.map(|at| (LAST, Some(at), None, Tone::Dim));
+    let curves = last.into_iter().chain(curves.iter().map(|curve| {
+        let figure = curve.latest.or(curve.at);
+        (curve.name, curve.at, figure, curve.tone)
+    }));
     let named = rules.chain(curves).filter_map(|(name, at, figure, tone)| {
         let name = name.into();
         Some(Label {
@@ -352,6 +360,9 @@ fn labels(curves: &[Curve], rules: &[ChartRule], compared: Option<(String, Bytes
 }
 
 fn draw_legend(canvas: &mut Canvas, mut labels: Vec<Label>, scale: &Scale, figures: Figures) {
+    if labels.len() > usize::from(canvas.area.height) {
+        labels.retain(|label| label.name != LAST);
+    }
     labels.sort_by_key(|label| std::cmp::Reverse(label.at));
     let wished: Vec<u16> = labels.iter().map(|label| scale.row(label.at)).collect();
     for (label, row) in labels.iter().zip(apart(&wished, canvas.area.height)) {

@@ -11,7 +11,10 @@ use super::scene::{Pace, Scene, Subject};
 use super::step::traced::StepView;
 use super::theme::{Theme, Tone};
 use super::view::{Mouse, Notice, View};
-use super::words::{Figures, count, outcome_words, patching_words, rate, steps_per_second};
+use super::words::{
+    Figures, count, outcome_words, patching_words, rate, short_command, shortest_with_name,
+    steps_per_second,
+};
 use crate::event::{NoteSubject, NvmlState, displayed};
 use crate::state::{ProbeState, Run, RunOutcome, State};
 use crate::units::{Moment, clock_face};
@@ -87,43 +90,6 @@ pub(super) fn draw_header(canvas: &mut Canvas, view: &View, scene: &Scene) {
     for piece in &pieces {
         pen.skip(2).text(&piece.text, piece.tone);
     }
-}
-
-/// Where there is no room for the command, the script and the batch: it is the batch that is changed from run to run.
-fn short_command<'a>(command: &'a str, room: u16, ellipsis: &str) -> Cow<'a, str> {
-    if columns(command) <= room {
-        return Cow::Borrowed(command);
-    }
-    let Some((script, batch)) = script_and_batch(command) else {
-        return Cow::Borrowed(command);
-    };
-    let shorter = [
-        format!("{script} {ellipsis} {batch}"),
-        format!("{script} {batch}"),
-    ];
-    let fitting = shorter.into_iter().find(|short| columns(short) <= room);
-    Cow::Owned(fitting.unwrap_or(batch))
-}
-
-/// The fewest words that name both.
-fn shortest_with_name(command: &str) -> Option<String> {
-    let (script, batch) = script_and_batch(command)?;
-    Some(format!("{script} {batch}"))
-}
-
-fn script_and_batch(command: &str) -> Option<(&str, String)> {
-    let words: Vec<&str> = command.split(' ').collect();
-    let names_batch = |word: &&str| word.starts_with('-') && word.contains("batch");
-    let at = words.iter().position(names_batch)?;
-    let batch = match (words[at].contains('='), words.get(at + 1)) {
-        (false, Some(value)) => format!("{} {value}", words[at]),
-        (true, _) | (false, None) => words[at].to_string(),
-    };
-    let script = words.iter().find(|word| word.ends_with(".py"));
-    let script = script
-        .and_then(|path| path.rsplit('/').next())
-        .unwrap_or(words[0]);
-    Some((script, batch))
 }
 
 fn pieces(view: &View, scene: &Scene) -> Vec<HeaderItem> {

@@ -156,13 +156,7 @@ pub(super) fn rows_of_peak(view: &View, scene: &Scene, width: u16) -> u16 {
         Grouping::Flame => u16::MAX,
         Grouping::Growth => {
             let glyphs = view.theme.glyphs;
-            let (left, right) = growth_widths(width);
-            let kept = kept_alive(view, scene, left, glyphs).len();
-            let grew = grew(view, scene, right, glyphs).len();
-            let rows = match width >= BESIDE {
-                true => kept.max(grew),
-                false => kept + grew,
-            };
+            let rows = growth_lines(view, scene, width, glyphs).len();
             1 + rows as u16
         }
         // Which step it is, and the titles of the columns.
@@ -186,7 +180,7 @@ fn source<'a>(read: &ReadStep, scene: &Scene<'a>) -> Option<&'a SourceTexts> {
 fn untraced(canvas: &mut Canvas, view: &View, scene: &Scene, first: u16) {
     let glyphs = canvas.theme.glyphs;
     let width = canvas.area.width.saturating_sub(2).min(WIDEST);
-    let lines = untraced_lines(view, scene, width, glyphs);
+    let lines = growth_lines(view, scene, width, glyphs);
     for (row, line) in (first..canvas.area.height).zip(lines) {
         line.draw(canvas, row);
     }
@@ -395,8 +389,14 @@ fn growth_widths(width: u16) -> (u16, u16) {
 
 fn draw_growth(canvas: &mut Canvas, view: &View, scene: &Scene) {
     let area = canvas.area;
+    let glyphs = canvas.theme.glyphs;
+    // On each other nothing is wrapped for want of columns.
+    let all = growth_lines(view, scene, area.width, glyphs);
+    if all.len() <= usize::from(area.height) {
+        return lines(canvas, &all);
+    }
     let (left, right) = growth_widths(area.width);
-    let kept = kept_alive(view, scene, left, canvas.theme.glyphs);
+    let kept = kept_alive(view, scene, left, glyphs);
     if area.width >= BESIDE {
         let width = area.width - right;
         lines(&mut canvas.at(Rect { width, ..area }), &kept);
@@ -518,14 +518,14 @@ fn of_retainer(retainer: &Retainer, width: u16, glyphs: &'static Glyphs) -> Vec<
     placed
 }
 
-/// What is kept alive and below it what grew, where no step was traced.
-fn untraced_lines(
+/// What is kept alive, and below it what grew.
+fn growth_lines(
     view: &View,
     scene: &Scene,
     width: u16,
     glyphs: &'static Glyphs,
 ) -> Vec<StyledLine> {
-    let mut lines = kept_alive(view, scene, width, glyphs);
+    let mut lines = kept_alive(view, scene, width.saturating_sub(3), glyphs);
     lines.extend(grew(view, scene, width, glyphs));
     lines
 }

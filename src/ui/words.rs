@@ -2,9 +2,11 @@
 //! the screen jumps: one unit and one number of decimals for all figures of a device.
 
 use crate::state::{DeviceState, Patching, RankState, Run, RunOutcome, State};
+use crate::ui::canvas::columns;
 use crate::ui::keymap::InputMode;
 use crate::ui::theme::Tone;
 use crate::units::{Bytes, clock_face};
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// The format of a device's figures: GiB with one decimal, two on a small device.
@@ -35,6 +37,43 @@ impl Figures {
             None => format!("{:>5}", "?"),
         }
     }
+}
+
+/// Where there is no room for the command, the script and the batch: it is the batch that is changed from run to run.
+pub(super) fn short_command<'a>(command: &'a str, room: u16, ellipsis: &str) -> Cow<'a, str> {
+    if columns(command) <= room {
+        return Cow::Borrowed(command);
+    }
+    let Some((script, batch)) = script_and_batch(command) else {
+        return Cow::Borrowed(command);
+    };
+    let shorter = [
+        format!("{script} {ellipsis} {batch}"),
+        format!("{script} {batch}"),
+    ];
+    let fitting = shorter.into_iter().find(|short| columns(short) <= room);
+    Cow::Owned(fitting.unwrap_or(batch))
+}
+
+/// The fewest words that name both.
+pub(super) fn shortest_with_name(command: &str) -> Option<String> {
+    let (script, batch) = script_and_batch(command)?;
+    Some(format!("{script} {batch}"))
+}
+
+fn script_and_batch(command: &str) -> Option<(&str, String)> {
+    let words: Vec<&str> = command.split(' ').collect();
+    let names_batch = |word: &&str| word.starts_with('-') && word.contains("batch");
+    let at = words.iter().position(names_batch)?;
+    let batch = match (words[at].contains('='), words.get(at + 1)) {
+        (false, Some(value)) => format!("{} {value}", words[at]),
+        (true, _) | (false, None) => words[at].to_string(),
+    };
+    let script = words.iter().find(|word| word.ends_with(".py"));
+    let script = script
+        .and_then(|path| path.rsplit('/').next())
+        .unwrap_or(words[0]);
+    Some((script, batch))
 }
 
 /// What words of the screen mean, for its help.

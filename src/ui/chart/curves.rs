@@ -22,7 +22,7 @@ pub(super) struct Curve {
     pub name: &'static str,
     pub tone: Tone,
     pub columns: Vec<Option<SeriesBucket>>,
-    /// The label's figure; a curve that has ended has none.
+    /// The figure now; a curve that has ended has none, only its last one.
     pub latest: Option<Bytes>,
     /// Where its label stands: a curve that has ended is still to be known by its name.
     pub at: Option<Bytes>,

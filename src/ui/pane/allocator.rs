@@ -3,8 +3,7 @@
 
 use crate::event::{Pool, Sample};
 use crate::state::{RankState, RunOutcome, State};
-use crate::ui::canvas::Canvas;
-use crate::ui::canvas::Pen;
+use crate::ui::canvas::{self, Canvas, Pen};
 use crate::ui::pane::ListScroll;
 use crate::ui::pane::spec::{PaneRows, PaneSpec};
 use crate::ui::scene::Scene;
@@ -128,10 +127,11 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
     let state = scene.state;
     let rank = view.device(state).and_then(|device| rank_on(state, device));
     let Some((rank, sample)) = rank.and_then(|rank| Some((rank, sample_of(state, rank)?))) else {
-        canvas
-            .pen(0)
-            .skip(1)
-            .rest("unknown until the probe's first sample", Tone::Dim);
+        let words = "unknown until the probe's first sample";
+        let width = canvas.area.width.saturating_sub(1);
+        for (row, line) in (0..).zip(canvas::text(words, width, Tone::Dim)) {
+            line.behind(" ", Tone::Dim).draw(canvas, row);
+        }
         return;
     };
     let all = PoolColumn {
@@ -243,7 +243,7 @@ fn largest_free(state: &State, rank: &RankState) -> String {
     });
     match oom.and_then(|oom| oom.record.as_ref()?.largest_free) {
         Some(bytes) => format!("{bytes} at the OOM"),
-        None => String::from("known when memory runs out"),
+        None => String::from("known after an OOM"),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::ui::pane::spec::{PaneRows, PaneSpec, Scrolling};
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Theme, Tone};
 use crate::ui::view::View;
-use crate::ui::words::{Figures, age, count, rate};
+use crate::ui::words::{Figures, age, count, rate, short_command};
 use crate::ui::words::{outcome_words, patching_words, steps_per_second};
 use ratatui::layout::Rect;
 
@@ -165,7 +165,9 @@ fn draw_difference(pen: &mut Pen, theme: &Theme, run: &Run, before: Option<&Run>
         pen.text(words, tone).skip(1);
     }
     if run.changes.is_empty() {
-        pen.rest(&run.shown, Tone::Dim);
+        let room = pen.room();
+        let command = short_command(&run.shown, room, theme.glyphs.ellipsis);
+        pen.rest(&command, Tone::Dim);
         return;
     }
     for piece in difference::brief(theme, before.map(|run| &run.command), &run.changes) {

@@ -6,20 +6,21 @@ use super::traced::StepKey;
 use super::{choice, facts_on_a_rule};
 use crate::anatomy::Category;
 use crate::document::{self, MemoryHolder};
-use crate::event::OomRecord;
-use crate::ui::canvas::Canvas;
+use crate::event::{OomRecord, SourceLine};
+use crate::state::SourceTexts;
+use crate::ui::canvas::{Canvas, StyledLine, columns};
 use crate::ui::dialogs::oom::{is_in_step, phase_of};
 use crate::ui::scene::Scene;
-use crate::ui::theme::Tone;
+use crate::ui::theme::{Glyphs, Tone};
 use crate::ui::view::View;
 use crate::units::Bytes;
 use ratatui::layout::Rect;
 
+/// Rows of the stack from which on it is shown, with its title.
+const WORTH_BEGINNING: usize = 4;
+
 /// Rows above the table: the head, what was asked for and where, and one without anything.
 const ABOVE: u16 = 4;
-
-/// Frames of the stack: the program's innermost line, what it called, and what led to it.
-const FRAMES: usize = 3;
 
 /// Draws it instead of chart and panes.
 pub(super) fn draw(canvas: &mut Canvas, key: StepKey, view: &View, scene: &Scene) {
@@ -64,30 +65,68 @@ pub(super) fn draw(canvas: &mut Canvas, key: StepKey, view: &View, scene: &Scene
         height: room - height,
         ..canvas.area
     };
-    super::lines(&mut canvas.at(below), &grew);
+    let mut lines = grew;
+    let stack = stack_lines(record, &run.source, canvas.theme.glyphs);
+    if !record.stack.is_empty() && lines.len() + WORTH_BEGINNING < usize::from(below.height) {
+        lines.extend(stack);
+    }
+    super::lines(&mut canvas.at(below), &lines);
 }
 
 fn asked_for(canvas: &mut Canvas, record: &OomRecord) {
     let arrow = canvas.theme.glyphs.arrow;
-    // The innermost one comes first in the record.
-    let own = record.stack.iter().position(|line| !line.is_librarys());
-    let from = own.map_or(0, |own| own.saturating_sub(1));
-    let mut stack: Vec<String> = (record.stack.iter().skip(from).take(FRAMES))
-        .map(|line| line.path_to(None, ""))
-        .collect();
-    stack.reverse();
     let asked = format!("{} more", record.requested);
     let mut pen = canvas.pen(1);
     pen.skip(1)
         .text("requested  ", Tone::Dim)
         .text(&asked, Tone::Strong)
         .rest(&format!(" ({} free on the GPU)", record.free), Tone::Dim);
-    if !stack.is_empty() {
-        let mut pen = canvas.pen(2);
-        pen.skip(1)
-            .text("at         ", Tone::Dim)
-            .rest(&stack.join(&format!(" {arrow} ")), Tone::Text);
+    let mut pen = canvas.pen(2);
+    pen.skip(1).text("at         ", Tone::Dim);
+    let paths = paths(&record.stack).into_iter();
+    let mut paths = paths.map(|lines| lines.join(&format!(" {arrow} ")));
+    if let Some(path) = paths.find(|path| columns(path) <= pen.room()) {
+        pen.text(&path, Tone::Text);
     }
+}
+
+/// The ways to the allocation, the longest first: the program's innermost line with its caller in the program and what it called,
+/// or less of it.
+fn paths(stack: &[SourceLine]) -> Vec<Vec<String>> {
+    // The innermost one comes first in the record.
+    let own = (stack.iter()).position(|line| !line.is_librarys());
+    let at = own.unwrap_or(0);
+    let Some(line) = stack.get(at) else {
+        return Vec::new();
+    };
+    let word = |line: &SourceLine| line.path_to(None, "");
+    let mut callers = stack[at + 1..].iter();
+    let caller = callers.find(|line| !line.is_librarys()).map(word);
+    let called = at.checked_sub(1).map(|called| word(&stack[called]));
+    let of = |parts: [Option<String>; 3]| parts.into_iter().flatten().collect();
+    vec![
+        of([caller, Some(word(line)), called.clone()]),
+        of([None, Some(word(line)), called]),
+        of([None, Some(word(line)), None]),
+    ]
+}
+
+/// The whole stack, for rows that would be empty: the program's own lines stand out, with what they say.
+fn stack_lines(record: &OomRecord, source: &SourceTexts, glyphs: &Glyphs) -> Vec<StyledLine> {
+    let title = StyledLine::of(" where it was requested, the innermost first", Tone::Dim);
+    let frames = record.stack.iter().map(|frame| {
+        let own = !frame.is_librarys();
+        let tone = if own { Tone::Text } else { Tone::Dim };
+        let mut line = StyledLine::of(format!("  {}", frame.path_to(None, "")), tone);
+        if let Some(text) = source.of(frame).filter(|_| own) {
+            line.push(format!("  {}", glyphs.spelled(text)), Tone::Dim);
+        }
+        line
+    });
+    [StyledLine::default(), title]
+        .into_iter()
+        .chain(frames)
+        .collect()
 }
 
 /// What no line is known of, so that the rows add up.

@@ -33,12 +33,16 @@ struct LineWidths {
 const SHORT: u16 = 6;
 
 impl LineWidths {
-    fn for_width(width: u16) -> LineWidths {
-        let (bar, category, blocks) = match width {
-            100.. => ((width / 8).min(24), 16, 8),
+    /// `what` says whether a row's category is known of any.
+    fn for_width(width: u16, what: bool) -> LineWidths {
+        let (bar, category, blocks) = match (width, what) {
+            (100.., true) => ((width / 8).min(24), 16, 8),
+            (100.., false) => ((width / 8).min(24), 0, 8),
             // What the line says takes the place of the number of its blocks.
-            70.. => (9, SHORT, 0),
-            _ => (0, SHORT, 0),
+            (70.., true) => (9, SHORT, 0),
+            (70.., false) => (9, 0, 8),
+            (_, true) => (0, SHORT, 0),
+            (_, false) => (0, 0, 0),
         };
         LineWidths {
             bar,
@@ -75,7 +79,7 @@ pub(super) fn draw_table(
     source: Option<&SourceTexts>,
     pointer: Option<usize>,
 ) {
-    let widths = LineWidths::for_width(canvas.area.width);
+    let widths = LineWidths::for_width(canvas.area.width, true);
     let titles = StepLayout::titles(canvas.area);
     let shown = usize::from(canvas.area.height.saturating_sub(titles));
     let most = read.rows().saturating_sub(shown);
@@ -108,7 +112,7 @@ pub(super) fn draw_table(
 
 /// The lines that held memory when it ran out, of a step that was not traced.
 pub(super) fn draw_lines(canvas: &mut Canvas, lines: &[MemoryHolder], whole: Bytes) {
-    let widths = LineWidths::for_width(canvas.area.width);
+    let widths = widths_of(canvas.area.width, lines);
     let titles = StepLayout::titles(canvas.area);
     let shown = usize::from(canvas.area.height.saturating_sub(titles));
     if titles > 0 {
@@ -129,17 +133,22 @@ pub(super) fn draw_lines(canvas: &mut Canvas, lines: &[MemoryHolder], whole: Byt
     draw_rows(canvas, widths, titles, &rows, whole, None);
 }
 
+fn widths_of(width: u16, lines: &[MemoryHolder]) -> LineWidths {
+    LineWidths::for_width(width, lines.iter().any(|line| line.category.is_some()))
+}
+
 /// Columns of the names, and of what the lines say beside them: the texts stand below each other.
 fn rooms<'n>(width: u16, widths: LineWidths, names: impl Iterator<Item = &'n str>) -> (u16, u16) {
     let room = width.saturating_sub(widths.before());
-    let by = names.map(columns).max().unwrap_or(0).min(room / 2);
+    // What the line says has what its name leaves: a name that is cut says nothing.
+    let by = names.map(columns).max().unwrap_or(0).min(room);
     (by, room.saturating_sub(by + 2))
 }
 
 /// The rows of these lines with their titles, where none of them is cut.
 pub(super) fn rows_uncut(width: u16, lines: &[MemoryHolder]) -> u16 {
     let names = lines.iter().map(|line| line.place.as_str());
-    let (_, room) = rooms(width, LineWidths::for_width(width), names);
+    let (_, room) = rooms(width, widths_of(width, lines), names);
     let texts = lines.iter().filter_map(|line| line.says.as_deref());
     let below = texts.filter(|text| columns(text) > room).count();
     (1 + lines.len() + below) as u16
@@ -312,9 +321,11 @@ fn head(canvas: &mut Canvas, widths: LineWidths, order: RowOrder, by: &str, belo
         .text("live", tone(RowOrder::Bytes))
         .to(FIGURE + 1 + SHARE - 2)
         .text("%", Tone::Dim)
-        .to(FIGURE + 1 + SHARE + widths.bar)
-        .text("what", Tone::Dim)
-        .to(FIGURE + 1 + SHARE + widths.bar + widths.category);
+        .to(FIGURE + 1 + SHARE + widths.bar);
+    if widths.category > 0 {
+        pen.text("what", Tone::Dim);
+    }
+    pen.to(FIGURE + 1 + SHARE + widths.bar + widths.category);
     if widths.blocks > 0 {
         pen.text("blocks", tone(RowOrder::Blocks))
             .text("  ", Tone::Dim);
