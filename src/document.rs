@@ -21,7 +21,7 @@ use crate::event::{
     LineUsage, MemoryKind, Retainer, RetainerKind, Retainers, SourceLine, as_typed,
 };
 use crate::remedy::{Availability, Plan, Remedy};
-use crate::state::{OomIncident, SourceTexts};
+use crate::state::{OomIncident, RankState, SourceTexts};
 use crate::units::Bytes;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -309,6 +309,14 @@ pub fn ranks(finding: &Finding) -> impl Iterator<Item = DocumentBlock> {
             voice: Voice::Ranks,
             words: words.into(),
         })
+    })
+}
+
+/// " (12.7 GiB by PyTorch's counter, …)" behind the peak of a traced step, where that prints as another figure.
+pub fn counted(rank: &RankState, step: &StepAnatomy) -> String {
+    let counted = rank.counted_peak(step.step, step.allocated[step.peak()]);
+    counted.map_or(String::new(), |counted| {
+        format!(" ({counted} by PyTorch's counter, which has whole blocks where only a part was asked for)")
     })
 }
 

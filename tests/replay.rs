@@ -123,7 +123,7 @@ fn told(replayed: &Replayed) -> String {
     }
     if let Some(oom) = state.oom() {
         let device = oom.device.as_ref().and_then(|uuid| state.device(uuid));
-        let parts = device.and_then(|device| device.breakdown_at(oom));
+        let parts = device.and_then(|device| device.breakdown_at(oom, None));
         let _ = writeln!(told, "\nwhen memory ran out:");
         for (name, bytes) in parts.as_ref().map(list).into_iter().flatten() {
             let bytes = bytes.map_or("not known".into(), |bytes| bytes.to_string());

@@ -9,7 +9,7 @@ use super::on_screen;
 use crate::diagnosis;
 use crate::document::text::{TextLayout, lines};
 use crate::event::{Clock, Event, EventKind, displayed};
-use crate::forecast::BatchRoom;
+use crate::forecast::{BatchRoom, NoRoom};
 use crate::live::display::keyboard::{self, Typed};
 use crate::live::display::mode::{self, Mode, Surface};
 use crate::live::display::screen::{Due, Screen};
@@ -308,7 +308,7 @@ struct FoundAfterRun {
     /// What helps where memory ran out.
     remedies: Vec<Remedy>,
     /// How far the batch could have gone where the run went well.
-    room: Option<BatchRoom>,
+    room: Option<Result<BatchRoom, NoRoom>>,
 }
 
 /// The same of one run of the recording.
@@ -335,7 +335,7 @@ impl Offers {
             let recorded = EndedSession::new(&state, None);
             let found = recorded.map(|recorded| FoundAfterRun {
                 remedies: recorded.remedies(),
-                room: recorded.room_for_batch().ok(),
+                room: Some(recorded.room_for_batch()),
             });
             let _ = sender.send(found.unwrap_or_default());
         });
@@ -374,7 +374,8 @@ impl Offers {
     fn room(&self, state: &State) -> RoomForBatch {
         let is_ended = state.run().is_some_and(|run| run.ended.is_some());
         match (self.is_of(state) && is_ended, &self.asked, self.found.room) {
-            (true, None, Some(room)) => RoomForBatch::Known(room),
+            (true, None, Some(Ok(room))) => RoomForBatch::Known(room),
+            (true, None, Some(Err(why))) => RoomForBatch::Without(why),
             (true, Some(_), _) => RoomForBatch::InSearch,
             (_, _, _) => RoomForBatch::Unknown,
         }
@@ -526,6 +527,13 @@ mod tests {
             std::thread::yield_now();
         }
         let room = offers.room(&state).known().expect("room on 139.8 GiB");
+        let shared = ended("two-ranks");
+        let mut none = Offers::default();
+        none.look_after_end(&shared);
+        while !none.take(&shared) {
+            std::thread::yield_now();
+        }
+        assert_eq!(none.room(&shared), RoomForBatch::Without(NoRoom::Shared(2)));
         assert_eq!(room.now, 16);
         assert!(room.could > 200, "{room:?}");
         // It is looked for once, and not where memory ran out.

@@ -68,6 +68,70 @@ pub struct BaselineGrowth {
     pub scatter: (f64, f64),
 }
 
+impl BaselineGrowth {
+    /// By these steps.
+    pub fn so_far(&self, steps: &StepTrack) -> GrownSoFar {
+        let oldest = steps.baselines.first().map(|(step, _)| *step);
+        let from = match self.leads_back_to(&steps.baselines).unwrap_or(WARM_UP) {
+            1 => 0,
+            // It was already growing before the oldest recorded baseline.
+            from if Some(from) == oldest => from.min(WARM_UP),
+            from => from,
+        };
+        let over = steps.count.saturating_sub(from);
+        GrownSoFar {
+            bytes: Bytes((self.per_step * over as f64) as u64),
+            over,
+            to: steps.count,
+        }
+    }
+
+    /// The step that the growth goes back to: the first one that was fitted, or one of the warm-up from which on all lie on the
+    /// line, up to half a step's growth.
+    fn leads_back_to(&self, baselines: &[(u64, Bytes)]) -> Option<u64> {
+        let (last, _) = *baselines.last()?;
+        let fitted = baselines.partition_point(|(step, _)| *step <= WARM_UP);
+        let (first_fitted, _) = *baselines.get(fitted)?;
+        let (below, above) = self.scatter;
+        let off = (self.per_step / 2.0).max(-below).max(above);
+        let on_the_line = |(step, baseline): &&(u64, Bytes)| {
+            let line = self.level - self.per_step * (last - step) as f64;
+            (baseline.0 as f64 - line).abs() <= off
+        };
+        let back = baselines[..fitted].iter().rev().take_while(on_the_line);
+        Some(back.last().map_or(first_fitted, |(step, _)| *step))
+    }
+}
+
+/// What has grown in all, and over which steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GrownSoFar {
+    pub bytes: Bytes,
+    /// Of how many steps, up to the latest.
+    pub over: u64,
+    /// The latest.
+    pub to: u64,
+}
+
+impl GrownSoFar {
+    /// "in 17 steps", "from step 4 to step 17"
+    pub fn span(&self) -> String {
+        let to = self.to;
+        match to.saturating_sub(self.over) {
+            0 => format!("in {to} steps"),
+            from => format!("from step {from} to step {to}"),
+        }
+    }
+
+    /// "What is allocated after each step has grown steadily in 17 steps."
+    pub(super) fn sentence(&self) -> String {
+        format!(
+            "What is allocated after each step has grown steadily {}.",
+            self.span()
+        )
+    }
+}
+
 /// The growth of a process's baselines; `None` if there is none or the fit is poor. `card` is the
 /// GPU's capacity, which growth is compared with.
 pub fn baseline_growth(steps: &StepTrack, card: Option<Bytes>) -> Option<BaselineGrowth> {

@@ -32,7 +32,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
     let figures = match baseline {
         Some((_, baseline)) if *baseline < allocated => {
             let more = allocated - *baseline;
-            format!("{more} more than the {baseline} allocated between steps")
+            format!("{more} on top of the {baseline} allocated after a training step")
         }
         _ => format!("{allocated} allocated"),
     };

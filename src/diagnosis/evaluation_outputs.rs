@@ -123,7 +123,7 @@ fn headline(case: &OomContext) -> Phrase {
     let baseline = case.rank.and_then(|rank| rank.steps.baselines.last());
     let figures = match (baseline, case.allocated) {
         (Some((_, baseline)), Some(allocated)) if *baseline < allocated => Some(format!(
-            "{} more than the {baseline} allocated between steps",
+            "{} on top of the {baseline} allocated after a training step",
             allocated - *baseline
         )),
         (_, Some(allocated)) => Some(format!("{allocated} allocated")),

@@ -238,6 +238,16 @@ impl Sum<'_> {
     }
 }
 
+/// "12.7 allocated + 62.7 unused = 75.4 of 79.2 GiB"; what is all of it is told once.
+pub fn sum(parts: &[(Bytes, &str)], of: Bytes) -> String {
+    let text = Sum(parts).against(of);
+    let (left, total) = text.rsplit_once(" = ").unwrap_or(("", &text));
+    match total.split_once(" of ") {
+        Some((all, whole)) if whole.starts_with(all) => format!("{left} = {whole}"),
+        Some(_) | None => text,
+    }
+}
+
 /// Units with so many decimals, as a whole number; rounded as every other figure is when printed.
 fn in_units(bytes: Bytes, unit: Bytes, decimals: u32) -> u64 {
     let units = bytes.fraction_of(unit).unwrap_or(0.0);

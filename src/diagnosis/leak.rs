@@ -1,7 +1,7 @@
 //! A leak: memory allocated between steps grows from step to step. While the training runs, when it will
 //! have filled the memory.
 
-use super::baseline_growth::{BaselineGrowth, WARM_UP, baseline_growth, median};
+use super::baseline_growth::{BaselineGrowth, GrownSoFar, baseline_growth, median};
 use super::finding::{because, with_figures};
 use super::oom_context::OomContext;
 use super::{Cause, CauseSpec, Certainty, Finding, LittleUse, Phrase};
@@ -51,12 +51,8 @@ pub(super) fn advice() -> [Phrase; 2] {
 
 /// What has leaked, and over how many steps.
 struct Leaked {
-    climb: BaselineGrowth,
     per_step: Bytes,
-    bytes: Bytes,
-    over: u64,
-    /// Whether all of it lies in one container: then these are the bytes of that.
-    in_one: bool,
+    grown: GrownSoFar,
 }
 
 impl Leaked {
@@ -69,13 +65,15 @@ impl Leaked {
             let at_most = leaked.per_step.scale((steps + 1) as f64 * WHOLE_LEAK);
             found.length.is_some()
                 && at + RECENT >= steps
-                && (leaked.bytes..=at_most).contains(&found.bytes)
+                && (leaked.grown.bytes..=at_most).contains(&found.bytes)
         });
         Some(match found {
             Some((_, found)) => Leaked {
-                bytes: found.bytes,
-                over: steps,
-                in_one: true,
+                grown: GrownSoFar {
+                    bytes: found.bytes,
+                    over: steps,
+                    to: steps,
+                },
                 ..leaked
             },
             None => leaked,
@@ -85,28 +83,16 @@ impl Leaked {
     fn by_growth(case: &OomContext) -> Option<Leaked> {
         let steps = &case.rank?.steps;
         let climb = baseline_growth(steps, case.capacity)?;
-        let per_step = Bytes(climb.per_step as u64);
-        let first_step = steps.baselines.first()?.0;
-        // It was already growing before the oldest recorded baseline.
-        let since_start = per_step.scale((steps.count.saturating_sub(WARM_UP)) as f64);
-        let (bytes, over) = if first_step <= WARM_UP + 1 {
-            (climb.total, climb.steps)
-        } else {
-            (since_start, steps.count.saturating_sub(WARM_UP))
-        };
         Some(Leaked {
-            climb,
-            per_step,
-            bytes,
-            over,
-            in_one: false,
+            per_step: Bytes(climb.per_step as u64),
+            grown: climb.so_far(steps),
         })
     }
 }
 
 /// What has leaked, where memory grew from step to step.
 pub(super) fn leaked(case: &OomContext) -> Option<Bytes> {
-    Leaked::of(case).map(|leaked| leaked.bytes)
+    Leaked::of(case).map(|leaked| leaked.grown.bytes)
 }
 
 /// Whether more has leaked than lies in the cache: what is cached in pieces then is the rest that the leak left.
@@ -118,31 +104,18 @@ pub(super) fn outweighs_the_cache(case: &OomContext) -> bool {
 
 fn examine(case: &OomContext) -> Option<Finding> {
     let steps = &case.rank?.steps;
-    let Leaked {
-        climb,
-        per_step,
-        bytes: leaked,
-        over,
-        in_one,
-    } = Leaked::of(case)?;
+    let Leaked { per_step, grown } = Leaked::of(case)?;
+    let (leaked, span) = (grown.bytes, grown.span());
     let would_fit = case
         .needed()
         .zip(case.own_room())
         .is_some_and(|(needed, room)| needed - leaked <= room);
-    let since = match in_one {
-        true => format!("in {} steps", steps.count),
-        false => format!(
-            "from step {} to step {}",
-            steps.count.saturating_sub(over),
-            steps.count
-        ),
-    };
     let finding = case.finding(
         Cause::Leak,
         Certainty::likely_if(would_fit),
         with_figures(
             "Memory leak",
-            format!("+{per_step} per step, {leaked} {since}"),
+            format!("+{per_step} per step, {leaked} {span}"),
         ),
     );
     // What keeps only a part of it is another's: the step's own tensors, say.
@@ -165,7 +138,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
     Some(
         finding
             .kept_by_after(kept_by, long_before)
-            .says(grown(&climb))
+            .says(grown.sentence())
             .says("A smaller batch leaks as much of each sample, so it only delays the OOM.")
             .says_if(growing_line(case, per_step))
             .says_if((!would_fit).then_some("Even without the leak it would not fit here."))
@@ -178,13 +151,6 @@ fn examine(case: &OomContext) -> Option<Finding> {
 
 fn growing<'a>(case: &OomContext<'a>) -> Option<&'a GrowingLine> {
     case.record()?.growing.first()
-}
-
-pub(super) fn grown(climb: &BaselineGrowth) -> String {
-    format!(
-        "What is allocated between steps has grown steadily over the last {} steps.",
-        climb.steps
-    )
 }
 
 /// The program's line that grows most, if lines were recorded. Lines are known of a part of the memory only: one that accounts for

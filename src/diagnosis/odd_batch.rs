@@ -41,6 +41,9 @@ const FAR: f64 = 3.0;
 /// The ratio to a typical step, if lengths vary so much that earlier steps came near.
 const UNUSUAL: f64 = 1.5;
 
+/// From this share of parameters and optimizer state on, what else there is after a step is told.
+const NOTABLY_MORE: f64 = 0.05;
+
 /// How far the baseline may have moved, as a share of the GPU, for steps to be similar.
 const SAME_BASELINE: f64 = 0.02;
 
@@ -92,31 +95,33 @@ fn examine(case: &OomContext) -> Option<Finding> {
         with_figures(
             &format!("Step {step} needs more memory than any of the {count} before it"),
             format!(
-                "at least {this} above the baseline of {baseline}; the largest before took {largest}"
+                "at least {this} on top of the {baseline} allocated after a step; the largest before took {largest}"
             ),
         )
     } else {
         with_figures(
             &format!("Step {step} needs far more memory than usual"),
             format!(
-                "at least {this} above the baseline of {baseline}; half of the steps took {usual} or less"
+                "at least {this} on top of the {baseline} allocated after a step; half of the steps took {usual} or less"
             ),
         )
     };
     Some(
         case.finding(Cause::OddBatch, certainty, headline)
-            .says("A longer sequence, a larger image, or more items than usual in this batch; what is allocated between steps has not grown.")
+            .says("A longer sequence, a larger image, or more items than usual in this batch; what is allocated after each step has not grown.")
             .says_if(case.failed_where())
             .says_if((ratio >= ODD && steps.count < ALIKE && !differ(&before)).then_some(
-                "It may also be the first of many: it came early, and the steps before it were alike.",
+                match usual_is_exact {
+                    true => "It may also be the first of many: it came early, and the steps before it were alike.",
+                    // Samples fall on any part of a step: how alike they were is not known.
+                    false => "It may also be the first of many: it came early.",
+                },
             ))
-            .says_if((!usual_is_exact && usual > Bytes::ZERO).then(|| {
-                format!("Half of the sampled steps took {usual} or more (samples are a lower bound).")
-            }))
+            .says_if(still_there(case, baseline))
             .shows_first([
                 ("this step (at least)", this),
                 ("largest step before", largest),
-                ("baseline", baseline),
+                ("allocated after a step", baseline),
             ])
             .advises([
                 "limit the length or size of an item (truncation, max_length), or of a batch (by tokens)",
@@ -124,6 +129,18 @@ fn examine(case: &OomContext) -> Option<Finding> {
                 "a smaller batch, so that the longest item fits",
             ]),
     )
+}
+
+/// Why what is allocated after a step is more than the program itself reads before the next one.
+fn still_there(case: &OomContext, after_step: Bytes) -> Option<String> {
+    let of = case.record()?.structure.as_deref()?;
+    let (model, gradients) = (of.parameters + of.optimizer_state, of.gradients);
+    let outputs = after_step - model - gradients;
+    (outputs > model.scale(NOTABLY_MORE)).then(|| {
+        format!(
+            "Right after a step there are the gradients ({gradients}) beside the {model} of parameters and optimizer state, and {outputs} of other tensors, such as the last batch's outputs."
+        )
+    })
 }
 
 /// Whether the steps before were dissimilar, as far as their own peaks are known.

@@ -74,17 +74,19 @@ fn of_zero(record: &OomRecord) -> Option<Structure> {
     })
 }
 
-/// An optimizer tells of its gradients when it steps; a traced step says how many of them there are in a phase.
-fn as_then(structure: Structure, rank: Option<&RankState>, phase: Phase) -> Structure {
-    let then = (|| {
+/// An optimizer tells of its gradients when it steps: of those that are not known to have been there none is counted.
+fn as_then(structure: Structure, record: &OomRecord, rank: Option<&RankState>) -> Structure {
+    let phase = record.phase;
+    let traced = (|| {
         let traces = &rank?.traces;
         // A step that went well says so of the forward pass alone.
         let says_so = phase == Phase::Forward || traces.failed().is_some();
         let step = says_so.then(|| StepAnatomy::of_oom(traces)).flatten()?;
         step.gradients_at_oom(phase)
     })();
+    let then = record.gradients_then(structure.gradients, traced);
     Structure {
-        gradients: then.map_or(structure.gradients, |then| then.min(structure.gradients)),
+        gradients: then.unwrap_or_default(),
         ..structure
     }
 }
@@ -135,10 +137,12 @@ impl<'a> OomContext<'a> {
             whole_step: rank.and_then(|rank| rehearsed(rank, phase)?.whole_step()),
             least_step: rank.and_then(|rank| rehearsed(rank, phase)?.least_step()),
             fault: device.and_then(|device| device.fault(state)),
-            structure: record
-                .and_then(|record| of_zero(record).or(record.structure.as_deref().copied()))
-                .or_else(|| rank?.structure_on(record?.device).copied())
-                .map(|structure| as_then(structure, rank, phase)),
+            structure: record.and_then(of_zero).or_else(|| {
+                let record = record?;
+                let of_steps = record.structure.as_deref();
+                let of_steps = of_steps.or_else(|| rank?.structure_on(record.device))?;
+                Some(as_then(*of_steps, record, rank))
+            }),
         }
     }
 

@@ -79,10 +79,10 @@ impl AmongRanks {
                 );
                 Some(match (keeps_more, self.first.rank) {
                     (Some(more), Some(Rank(0))) => format!(
-                        "{needs}. It keeps {more} more than the others between steps: look at what only rank 0 does."
+                        "{needs}. It keeps {more} more than the others after each step: look at what only rank 0 does."
                     ),
                     (Some(more), _) => {
-                        format!("{needs}. It keeps {more} more than the others between steps.")
+                        format!("{needs}. It keeps {more} more than the others after each step.")
                     }
                     (None, _) => {
                         format!("{needs}. Between steps they keep the same: its batch is larger.")

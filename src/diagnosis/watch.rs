@@ -49,7 +49,7 @@ fn of_rank(finding: Finding, rank: &RankState) -> Finding {
 fn leaking(state: &State, rank: &RankState) -> Option<Finding> {
     let capacity = state.device(rank.device.as_ref()?).and_then(|d| d.capacity);
     let climb = baseline_growth(&rank.steps, capacity)?;
-    let per_step = Bytes(climb.per_step as u64);
+    let (per_step, grown) = (Bytes(climb.per_step as u64), climb.so_far(&rank.steps));
     let certainty = leak::growth_certainty(state, rank, &climb);
     let coming = certain_leak(state, certainty);
     let coming = coming.filter(|forecast| forecast.rank == rank.hello.rank);
@@ -60,8 +60,8 @@ fn leaking(state: &State, rank: &RankState) -> Option<Finding> {
     let words = coming.map_or(String::new(), |forecast| format!("; {}", forecast.words()));
     let headline = with_figures(what, format!("+{per_step} per step{words}"));
     let finding = Finding::new(Cause::Leak, certainty, headline)
-        .says(leak::grown(&climb))
-        .shows([("leak per step", per_step), ("leaked", climb.total)])
+        .says(grown.sentence())
+        .shows([("leak per step", per_step), ("leaked", grown.bytes)])
         .advises(leak::advice());
     Some(of_rank(finding, rank))
 }

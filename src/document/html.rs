@@ -184,7 +184,7 @@ fn table(page: &mut String, held: &[MemoryHolder], holders: &str) {
             .map(|category| format!(" · {}", category.title()));
         let place = match line.alike {
             0 | 1 => line.path("→"),
-            alike => format!("{}, {alike} of them", line.place),
+            alike => format!("{} ({alike} modules)", line.place),
         };
         let _ = writeln!(
             page,

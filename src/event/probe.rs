@@ -486,9 +486,12 @@ pub struct OomRecord {
     /// Completed optimizer steps of this process.
     #[serde(default)]
     pub step: u64,
-    /// What the memory consists of, if an optimizer was seen.
+    /// What the memory consists of, if an optimizer was seen. Its gradients are those of the end of a step.
     #[serde(default)]
     pub structure: Option<Box<Structure>>,
+    /// The gradients that the optimizers' parameters had at that moment; `None` from earlier probes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gradients: Option<Bytes>,
     /// The optimizer whose step ran out, or is still to come for the first time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optimizer: Option<Box<OptimizerRecord>>,
@@ -558,6 +561,25 @@ impl BesideSteps {
 }
 
 impl OomRecord {
+    /// The gradients at that moment, of so many at the end of a step; `traced` is what a traced step says of the phase. `None` where
+    /// nobody knows: then they are in the rest of what is allocated.
+    pub fn gradients_then(&self, whole: Bytes, traced: Option<Bytes>) -> Option<Bytes> {
+        if let Some(known) = self.gradients.or(traced) {
+            return Some(known.min(whole));
+        }
+        // What the lines leave. Gradients are made by the autograd engine, below no line of the program.
+        let of_others = (self.lines.iter()).filter(|line| line.kind != Some(MemoryKind::Gradients));
+        let left = self.sample.allocated - of_others.map(|line| line.bytes).sum();
+        match self.phase {
+            Phase::Optimizer => Some(whole.min(left)),
+            // They are let go of all at once, and whether before the forward pass or after it is the program's choice.
+            Phase::Forward | Phase::Evaluation => (left < whole).then_some(Bytes::ZERO),
+            // They come one by one. Where no line says what else is there, nothing speaks against them.
+            Phase::Backward | Phase::Unknown => self.lines.is_empty().then_some(whole),
+            Phase::Load => None,
+        }
+    }
+
     /// What the program did beside its steps, if it did.
     pub fn activity(&self) -> Option<BesideSteps> {
         let is_among = |activity: BesideSteps| match activity {

@@ -56,6 +56,20 @@ impl NoRoom {
     }
 }
 
+impl NoRoom {
+    /// The same in a few words: "its 2 processes share the GPU".
+    pub fn brief(self) -> Option<String> {
+        Some(match self {
+            NoRoom::Unseen | NoRoom::FewSteps(_) => return None,
+            NoRoom::Shared(processes) => format!("{processes} processes share the GPU"),
+            NoRoom::Retried => "PyTorch flushed its cache to go on".into(),
+            NoRoom::NoBatch => "the command does not say its batch size".into(),
+            NoRoom::Unsettled(_) => "steps need different amounts".into(),
+            NoRoom::NoGain => "one worth a change would not fit".into(),
+        })
+    }
+}
+
 /// The search takes up to a second.
 ///
 /// # Errors

@@ -9,6 +9,9 @@ use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::ops::Add;
 
+/// An interval whose ends are so many times apart is a rough one.
+const ROUGH: f64 = 2.0;
+
 /// A number of bytes with an interval around it: `low ≤ likely ≤ high`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Estimate {
@@ -56,6 +59,26 @@ impl Estimate {
         Estimate {
             high: self.high.max(high),
             ..self
+        }
+    }
+
+    /// Whether its ends are too far apart for a figure between them to say anything.
+    pub fn is_rough(self) -> bool {
+        self.high > self.low.scale(ROUGH)
+    }
+
+    /// Its ends alone: "5.5–21.3 GiB".
+    pub fn ends(self) -> String {
+        let high = self.high.to_string();
+        let (_, unit) = high.split_once(' ').unwrap_or((&high, ""));
+        let both = Estimate {
+            likely: self.high,
+            ..self
+        };
+        let shown = both.shown();
+        match shown.split_once('(') {
+            Some((_, ends)) => format!("{} {unit}", ends.trim_end_matches(')')),
+            None => shown,
         }
     }
 
@@ -210,6 +233,14 @@ mod tests {
         assert_eq!(estimate(900, 1000, 1100), "1000 MiB (900–1100)");
         assert_eq!(estimate(2048, 2048, 2048), "2.00 GiB");
         assert_eq!(Estimate::exact(Bytes(12)).shown(), "12 B");
+    }
+
+    #[test]
+    fn of_a_rough_estimate_there_are_the_ends() {
+        let rough = Estimate::new(Bytes::mib(4198), Bytes::mib(11_981), Bytes::mib(31_744));
+        assert!(rough.is_rough() && !Estimate::exact(Bytes(7)).is_rough());
+        assert_eq!(rough.ends(), "4.1–31.0 GiB");
+        assert_eq!(Estimate::exact(Bytes::gib(2)).ends(), "2.00 GiB");
     }
 
     #[test]

@@ -133,7 +133,10 @@ impl<'a> EndedSession<'a> {
                 let first = self.state.runs.first().map_or(command, |run| &run.command);
                 changes.extend(then.changes(&launch_facts::look(first)));
             }
-            None => changes.push("what the program's files were is not in the recording".into()),
+            None => changes.push(
+                "whether the program's files have changed is not known: the recording has no record of them"
+                    .into(),
+            ),
         }
         changes
     }

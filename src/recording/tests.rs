@@ -105,6 +105,7 @@ fn oom(seconds: f64) -> Event {
         loading: None,
         model: None,
         step: 3,
+        gradients: None,
         structure: None,
         optimizer: None,
     });

@@ -157,6 +157,97 @@ fn gradients_that_were_not_there_yet_are_counted_nowhere() {
 }
 
 #[test]
+fn gradients_fit_in_what_the_lines_leave() {
+    for (name, said) in [
+        (
+            "capacity",
+            "parameters 582 MiB, gradients 0 B, optimizer state",
+        ),
+        (
+            "evaluation",
+            "parameters 579 MiB, gradients 0 B, optimizer state",
+        ),
+        // In a backward pass some may be there.
+        (
+            "leak-traced",
+            "parameters 580 MiB, optimizer state 1.13 GiB, gradients and other",
+        ),
+    ] {
+        let story = story(name);
+        let text = explained(&story);
+        assert!(text.contains(said), "{text}");
+        assert!(
+            !text.contains("Evidence: parameters 580 MiB, gradients"),
+            "{text}"
+        );
+        let page = words_of_page(&story);
+        let at = page.find("memory at that moment").expect("a bar");
+        let bar = page[at..]
+            .split("Lines that held")
+            .next()
+            .unwrap_or_default();
+        assert!(!bar.contains("gradients"), "{bar}");
+    }
+}
+
+#[test]
+fn the_same_leak_is_as_large_with_and_without_its_holder() {
+    for name in ["leak", "leak-traced"] {
+        let said = explained(&story(name));
+        assert!(
+            said.contains("+4.12 GiB per step, 70.1 GiB in 17 steps."),
+            "{said}"
+        );
+        assert!(said.contains("is what has leaked (70.1 GiB)"), "{said}");
+        assert!(!said.contains("53.6"), "{said}");
+    }
+}
+
+#[test]
+fn a_step_whose_counter_says_more_says_both() {
+    let page = words_of_page(&story("encoder-lengths"));
+    assert!(
+        page.contains("12.6 GiB in backward (12.7 GiB by PyTorch"),
+        "{page}"
+    );
+}
+
+#[test]
+fn what_is_allocated_after_a_step_is_told_with_what_it_is() {
+    let said = explained(&story("capacity"));
+    assert!(
+        said.contains("134.6 GiB on top of the 5.18 GiB allocated after a step"),
+        "{said}"
+    );
+    let why = "Right after a step there are the gradients (582 MiB) beside the 1.70 GiB of parameters and optimizer state, and 2.91 GiB of other tensors";
+    assert!(said.contains(why), "{said}");
+    // Samples alone do not say that steps were alike.
+    assert!(
+        !said.contains("were alike") && !said.contains("Half of the"),
+        "{said}"
+    );
+}
+
+#[test]
+fn gradients_that_the_probe_has_counted_are_those() {
+    let mut events = recorded("leak-traced");
+    for event in &mut events {
+        if let EventKind::Oom(record) = &mut event.what {
+            record.gradients = Some(Bytes::mib(96));
+        }
+    }
+    let said = explained(&SessionStory::new(events));
+    assert!(
+        said.contains("gradients 96 MiB, optimizer state 1.13 GiB, other"),
+        "{said}"
+    );
+    assert!(
+        said.contains("Evidence: parameters 580 MiB, gradients 96 MiB"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_run_that_oomph_has_measured_was_stopped_by_it() {
     for (name, steps) in [
         ("decoder", 4),
@@ -164,7 +255,7 @@ fn a_run_that_oomph_has_measured_was_stopped_by_it() {
         ("unet-workspaces", 6),
     ] {
         let story = story(name);
-        let why = format!("was stopped by oomph, for which {steps} steps were enough");
+        let why = format!("was ended by oomph after {steps} steps, which were enough");
         let page = words_of_page(&story);
         for said in [
             &explained(&story),

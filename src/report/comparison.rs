@@ -101,7 +101,7 @@ impl Comparison {
         let width = width.max("command".len());
         if !self.command.is_empty() {
             let words: Vec<String> = self.command.iter().map(WordChange::text).collect();
-            let _ = writeln!(text, "{:width$}  {}", "command", words.join("  "));
+            let _ = writeln!(text, "{:width$}  {}", "command", words.join(", "));
         }
         for row in &changed {
             let mut line = format!("{:width$}  {} → {}", row.name, row.before, row.after);
@@ -523,7 +523,7 @@ fn one(argv: &[Word], change: &Change) -> WordChange {
 }
 
 impl WordChange {
-    /// `--batch-size 64→32`, `+--grad-accum 2`, `−--amp`, `A=1→2`.
+    /// `--batch-size 64→32`, `added --grad-accum 2`, `removed --amp`, `A=1→2`.
     pub fn text(&self) -> String {
         let name = match &self.of {
             ChangeOf::Nothing => String::new(),
@@ -533,8 +533,8 @@ impl WordChange {
         };
         match (&self.from, &self.to) {
             (Some(from), Some(to)) => format!("{name}{from}→{to}"),
-            (None, Some(to)) => format!("+{name}{to}"),
-            (Some(from), None) => format!("−{name}{from}"),
+            (None, Some(to)) => format!("added {name}{to}"),
+            (Some(from), None) => format!("removed {name}{from}"),
             (None, None) => name,
         }
     }
@@ -641,6 +641,6 @@ mod tests {
         new.set_env("A", Some(Word::from("1")));
         let changes = in_words(Some(&old), &difference(&old, &new));
         let words: Vec<String> = changes.iter().map(WordChange::text).collect();
-        assert_eq!(words, ["+A=1", "--batch 64→32", "−--x"]);
+        assert_eq!(words, ["added A=1", "--batch 64→32", "removed --x"]);
     }
 }

@@ -18,7 +18,7 @@ use crate::event::{
 use crate::oom::{OomKind, OomOutcome, OtherProcess};
 use crate::remedy::{self, Remedy, RemedyInputs};
 use crate::state::{OomIncident, Run, RunOutcome, SourceTexts};
-use crate::units::{Bytes, Rank, RunNumber};
+use crate::units::{Bytes, Pid, Rank, RunNumber};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -128,7 +128,7 @@ impl Explained {
     }
 
     /// The gradients there were then, where a traced step says so.
-    pub(super) fn gradients(&self) -> Option<Bytes> {
+    pub(super) fn traced_gradients(&self) -> Option<Bytes> {
         let phase = self.incident.record.as_ref()?.phase;
         self.step.as_ref()?.gradients_at_oom(phase)
     }
@@ -357,15 +357,8 @@ fn holders(oom: &Explained) -> Vec<DocumentBlock> {
     }
     let mut blocks = vec![DocumentBlock::heading("What used the memory")];
     if let Some(structure) = &record.structure {
-        let mut structure = **structure;
-        if let Some(then) = oom.gradients() {
-            structure.gradients = structure.gradients.min(then);
-        }
-        blocks.push(DocumentBlock::detail(made_of(
-            &structure,
-            record.sample.allocated,
-            record.sample.gathered,
-        )));
+        let gradients = record.gradients_then(structure.gradients, oom.traced_gradients());
+        blocks.push(DocumentBlock::detail(made_of(structure, gradients, record)));
     }
     let known = KnownLines::at(&oom.incident).and_then(KnownLines::words);
     blocks.extend(known.map(|words| DocumentBlock::detail(document::why_not_all(&words))));
@@ -396,21 +389,26 @@ fn holders(oom: &Explained) -> Vec<DocumentBlock> {
     blocks
 }
 
-/// `gathered` is what FSDP has gathered beside the rank's shards.
-fn made_of(structure: &Structure, allocated: Bytes, gathered: Option<Bytes>) -> String {
-    let gathered = gathered.filter(|_| structure.whole.is_some());
-    let named = structure.total() + gathered.unwrap_or(Bytes::ZERO);
+/// With the gradients of that moment: where they are not known they are in the rest.
+fn made_of(structure: &Structure, gradients: Option<Bytes>, record: &OomRecord) -> String {
+    // What FSDP has gathered beside the rank's shards.
+    let gathered = record.sample.gathered.filter(|_| structure.whole.is_some());
+    let kept = structure.parameters + structure.optimizer_state;
+    let named = kept + gradients.unwrap_or_default() + gathered.unwrap_or_default();
     let own = match structure.whole {
         Some(_) => "parameter shards",
         None => "parameters",
     };
     let whole = gathered.map_or(String::new(), |bytes| format!(", gathered layers {bytes}"));
+    let (then, rest) = match gradients {
+        Some(bytes) => (format!(", gradients {bytes}"), "other"),
+        None => (String::new(), "gradients and other"),
+    };
     format!(
-        "{own} {}, gradients {}, optimizer state {}{whole}, other {}",
+        "{own} {}{then}, optimizer state {}{whole}, {rest} {}",
         structure.parameters,
-        structure.gradients,
         structure.optimizer_state,
-        allocated - named
+        record.sample.allocated - named
     )
 }
 
@@ -533,6 +531,33 @@ pub fn to_relaunch(
     blocks
 }
 
+/// What the optimizers account for, with the gradients of that moment.
+#[derive(Serialize)]
+struct MadeOf {
+    pid: Pid,
+    device: u32,
+    parameters: Bytes,
+    /// `null` where they are not known.
+    gradients: Option<Bytes>,
+    optimizer_state: Bytes,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    whole: Option<Bytes>,
+}
+
+impl MadeOf {
+    fn new(oom: &Explained, record: &OomRecord) -> Option<MadeOf> {
+        let of = record.structure.as_deref()?;
+        Some(MadeOf {
+            pid: of.pid,
+            device: of.device,
+            parameters: of.parameters,
+            gradients: record.gradients_then(of.gradients, oom.traced_gradients()),
+            optimizer_state: of.optimizer_state,
+            whole: of.whole,
+        })
+    }
+}
+
 #[derive(Serialize)]
 struct OomObject<'a> {
     kind: OomKind,
@@ -559,7 +584,7 @@ struct OomObject<'a> {
     /// The rest is only known in a recording.
     phase: Option<Phase>,
     steps_ended: Option<u64>,
-    made_of: Option<&'a Structure>,
+    made_of: Option<MadeOf>,
     /// What FSDP had gathered beside the shards in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     gathered: Option<Bytes>,
@@ -649,7 +674,7 @@ fn in_json(oom: &Explained, decisive: bool) -> OomObject<'_> {
         others: report.map_or(&[], |report| &report.others),
         phase: record.map(|record| record.phase),
         steps_ended: record.map(|record| record.step),
-        made_of: record.and_then(|record| record.structure.as_deref()),
+        made_of: record.and_then(|record| MadeOf::new(oom, record)),
         gathered: record.and_then(|record| record.sample.gathered),
         held_by: record.map(|record| record.lines.as_slice()),
         growing: record.map(|record| record.growing.as_slice()),

@@ -22,10 +22,11 @@ pub fn growth(state: &State) -> Option<String> {
         let capacity = state
             .device(rank.device.as_ref()?)
             .and_then(|device| device.capacity);
-        diagnosis::baseline_growth(&rank.steps, capacity)
+        Some((rank, diagnosis::baseline_growth(&rank.steps, capacity)?))
     });
-    let most = grew.max_by(|one, other| one.per_step.total_cmp(&other.per_step))?;
-    let (per_step, total) = (Bytes(most.per_step as u64), most.total);
+    let (rank, most) =
+        grew.max_by(|(_, one), (_, other)| one.per_step.total_cmp(&other.per_step))?;
+    let (per_step, grown) = (Bytes(most.per_step as u64), most.so_far(&rank.steps));
     let mut kept = run.ranks.iter().filter_map(|rank| {
         let (_, found) = rank.retainers.as_ref()?;
         Some((found.step, found.main()?))
@@ -40,12 +41,12 @@ pub fn growth(state: &State) -> Option<String> {
             )
         }
         None => (
-            format!(", {total} in {} steps", most.steps),
+            format!(", {} {}", grown.bytes, grown.span()),
             "; oomph replay, then s and w, shows what was seen of it".into(),
         ),
     };
     Some(format!(
-        "what stays between steps grew by {per_step} a step{in_all}: a leak, or a list that is not full yet{by}"
+        "what is allocated after each step grew by {per_step} a step{in_all}: a leak, or a list that is not full yet{by}"
     ))
 }
 
@@ -135,7 +136,7 @@ mod tests {
         scene.add(70.0, EventKind::Exited(Exited { run, exit, left }));
         assert_eq!(
             growth(&scene.state).expect("words"),
-            "what stays between steps grew by 128 MiB a step: a leak, or a list that is not full yet; after step 59 losses: list of 59 kept 7.00 GiB"
+            "what is allocated after each step grew by 128 MiB a step: a leak, or a list that is not full yet; after step 59 losses: list of 59 kept 7.00 GiB"
         );
     }
 }

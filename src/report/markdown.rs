@@ -269,16 +269,18 @@ fn step(text: &mut String, story: &SessionStory) {
     let Some(run) = story.state.run() else {
         return;
     };
-    let steps = (run.ranks.iter()).filter_map(|rank| StepAnatomy::of_oom(&rank.traces));
-    let Some(step) = steps.max_by_key(|step| step.allocated[step.peak()]) else {
+    let steps =
+        (run.ranks.iter()).filter_map(|rank| Some((rank, StepAnatomy::of_oom(&rank.traces)?)));
+    let Some((rank, step)) = steps.max_by_key(|(_, step)| step.allocated[step.peak()]) else {
         return;
     };
     let peak = step.peak();
     let (number, bytes) = (step.step, step.allocated[peak]);
     let _ = writeln!(
         text,
-        "\n#### Step {number}, allocation by allocation: {bytes}{} at its peak\n",
-        step.in_phase(peak)
+        "\n#### Step {number}, allocation by allocation: {bytes}{} at its peak{}\n",
+        step.in_phase(peak),
+        document::counted(rank, &step)
     );
     let held = document::main_lines_at(&step, peak, &run.source, LINES);
     let blocks = [

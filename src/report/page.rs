@@ -517,11 +517,8 @@ fn cause(page: &mut String, story: &SessionStory, oom: &Explained, number: u32) 
     page.push_str(&blocks_html(&blocks));
     let device = incident.device.as_ref();
     let device = device.and_then(|uuid| story.state.device(uuid));
-    if let Some(parts) = device.and_then(|device| device.breakdown_at(incident)) {
-        let parts = match oom.gradients() {
-            Some(then) => parts.with_gradients(then),
-            None => parts,
-        };
+    let parts = device.and_then(|device| device.breakdown_at(incident, oom.traced_gradients()));
+    if let Some(parts) = parts {
         bar(page, "The GPU's memory at that moment", &parts_of(&parts));
     }
     page.push_str(&blocks_html(&memory(oom)));

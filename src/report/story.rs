@@ -183,10 +183,10 @@ impl SessionStory {
             // Whoever reads that it got a signal looks for who sent it.
             RunOutcome::Stopped | RunOutcome::Failed(_) if run.measured.is_some() => {
                 let steps = match run.steps() {
-                    1 => "1 step was".to_string(),
-                    steps => format!("{steps} steps were"),
+                    1 => "1 step, which was".to_string(),
+                    steps => format!("{steps} steps, which were"),
                 };
-                format!("was stopped by oomph, for which {steps} enough to measure it,")
+                format!("was ended by oomph after {steps} enough to measure it,")
             }
             RunOutcome::Stopped => "was stopped".to_string(),
             RunOutcome::Failed(exit) => format!("ended with {exit}"),
@@ -286,7 +286,7 @@ pub fn place_of(oom: &OomIncident) -> String {
         Phase::Forward => format!(" in the forward pass of step {step}"),
         Phase::Backward => format!(" in the backward pass of step {step}"),
         Phase::Optimizer => format!(" in the optimizer step {step}"),
-        Phase::Evaluation => format!(" in an evaluation after step {}", record.step),
+        Phase::Evaluation => format!(" in the evaluation that followed step {}", record.step),
         Phase::Unknown => format!(" in step {step}"),
     }
 }

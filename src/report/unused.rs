@@ -1,7 +1,8 @@
 //! What a run that has ended left of its GPU unused, and how far the batch could have gone.
 
+use crate::diagnosis;
 use crate::forecast::{BatchRoom, NoRoom, RoomBasis};
-use crate::state::State;
+use crate::state::{Run, State};
 use crate::units::Bytes;
 
 /// "8.5 GiB unused: a batch of 48 would fit (32 ran). By the allocations of step 3; oomph fit measures it", of a last run that
@@ -49,13 +50,38 @@ pub fn unused_in_report(state: &State, room: Result<BatchRoom, NoRoom>) -> Optio
     let run = state.run().filter(|run| run.oom_count == 0)?;
     let with_batch = room.ok().and_then(|room| unused(state, room));
     let words = with_batch.map(|words| format!("{words}."));
-    words.or_else(|| {
+    let words = words.or_else(|| {
         let unused = unused_bytes(state)?;
         let capacity = super::story::capacity_of(state, run)?;
         let why = room.err().and_then(NoRoom::sentence);
         let why = why.map_or(String::new(), |why| format!(" {why}"));
         Some(format!("{unused} of {capacity} unused.{why}"))
+    });
+    Some(match used(state, run) {
+        Some(sum) => format!("{} {sum}", words?),
+        None => words?,
     })
+}
+
+/// "12.7 allocated at the peak + 3.2 cached + 0.6 outside PyTorch + 62.7 unused = 79.2 GiB.", of a run with one process on a GPU
+/// whose capacity is the bound.
+fn used(state: &State, run: &Run) -> Option<String> {
+    let mut ranks = run.ranks.iter();
+    let rank = ranks.next().filter(|_| ranks.next().is_none())?;
+    let device = state.device(rank.device.as_ref()?)?;
+    let (capacity, unused) = (device.capacity?, device.unused_in(run)?);
+    let (allocated, reserved) = (rank.allocated_peak, rank.reserved_peak);
+    let outside = capacity - unused - reserved;
+    if device.limit.is_some() || allocated == Bytes::ZERO || unused + reserved > capacity {
+        return None;
+    }
+    let parts = [
+        (allocated, "allocated at the peak"),
+        (reserved - allocated, "cached"),
+        (outside, "outside PyTorch"),
+        (unused, "unused"),
+    ];
+    Some(format!("{}.", diagnosis::sum(&parts, capacity)))
 }
 
 /// Of the device that had the least of it.
@@ -119,7 +145,7 @@ mod tests {
         };
         assert_eq!(
             why("encoder-lengths"),
-            "62.7 GiB of 79.2 GiB unused. No larger batch is named: its steps need different amounts, and 6 of them do not show the largest."
+            "62.7 GiB of 79.2 GiB unused. No larger batch is named: its steps need different amounts, and 6 of them do not show the largest. 12.7 allocated at the peak + 3.2 cached + 0.6 outside PyTorch + 62.7 unused = 79.2 GiB."
         );
         assert_eq!(
             why("two-ranks"),
@@ -197,7 +223,9 @@ mod tests {
         );
         assert_eq!(
             unused_in_report(&scene.state, Err(NoRoom::Unseen)).as_deref(),
-            Some("9.98 GiB of 23.6 GiB unused.")
+            Some(
+                "9.98 GiB of 23.6 GiB unused. 12.0 allocated at the peak + 1.0 cached + 0.6 outside PyTorch + 10.0 unused = 23.6 GiB."
+            )
         );
     }
 
@@ -217,7 +245,7 @@ mod tests {
         };
         let said = unused_in_report(&state, Ok(room)).expect("words");
         assert!(
-            said.ends_with("a batch of 512 may fit (16 ran). By the allocations of step 3, of 12 that ran; oomph fit measures it."),
+            said.contains("a batch of 512 may fit (16 ran). By the allocations of step 3, of 12 that ran; oomph fit measures it. "),
             "{said}"
         );
     }

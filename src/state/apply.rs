@@ -546,7 +546,9 @@ impl State {
             run.was_in_a_step(rehearsal.pid);
         }
         if let Some(why) = rehearsal.why_not() {
-            let text = format!("the step that failed can't be rehearsed: {why}");
+            let text = format!(
+                "what other batches would need was not worked out by replaying the failed step: {why}"
+            );
             self.note(at, Level::Info, text);
         }
     }

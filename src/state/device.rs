@@ -228,8 +228,8 @@ impl DeviceState {
     }
 
     /// The breakdown at an OOM, exact, from the probe's record. `None` without a record, or for
-    /// another device.
-    pub fn breakdown_at(&self, oom: &OomIncident) -> Option<Breakdown> {
+    /// another device. `traced` are the gradients that a traced step has in that phase.
+    pub fn breakdown_at(&self, oom: &OomIncident, traced: Option<Bytes>) -> Option<Breakdown> {
         let record = oom.record.as_ref()?;
         if oom.device.as_ref() != Some(&self.uuid) {
             return None;
@@ -247,10 +247,16 @@ impl DeviceState {
             })
         };
         let structure = record.structure.as_deref().copied().or_else(of_optimizer);
+        let gradients = structure.and_then(|whole| record.gradients_then(whole.gradients, traced));
+        let structure = structure.map(|whole| Structure {
+            gradients: gradients.unwrap_or(Bytes::ZERO),
+            ..whole
+        });
         let structures: Vec<&Structure> = structure.iter().collect();
         let (allocated, reserved) = (record.sample.allocated, record.sample.reserved);
         let gathered = record.sample.gathered;
         let mut parts = Breakdown::of_allocator(&structures, allocated, reserved, gathered);
+        parts.gradients = parts.gradients.filter(|_| gradients.is_some());
         parts.free = Some(record.free);
         let capacity = oom.capacity().or(self.capacity);
         let nvml_at_oom = oom.nvml_at_oom.as_ref();

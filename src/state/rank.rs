@@ -138,6 +138,13 @@ impl RankState {
         (is_another && is_well_above).then_some((self.allocated_peak, self.peak_step))
     }
 
+    /// The process's peak where it is this step's and prints as more than what its allocations add up to.
+    pub fn counted_peak(&self, step: u64, traced: Bytes) -> Option<Bytes> {
+        let counted = self.allocated_peak;
+        let is_more = counted > traced && counted.to_string() != traced.to_string();
+        (self.peak_step == Some(step) && is_more).then_some(counted)
+    }
+
     /// Keeps what a row of a table and predictions need: of the series its shape, of the baselines the
     /// first, the smallest and the last.
     pub(super) fn condense(&mut self) {

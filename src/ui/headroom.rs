@@ -11,7 +11,7 @@ use super::words::{Figures, count, outcome_words, rank_name, ranks_on};
 use crate::calibration::NON_TORCH_USUAL;
 use crate::diagnosis::{self, Certainty};
 use crate::event::NvmlState;
-use crate::forecast::RoomBasis;
+use crate::forecast::{NoRoom, RoomBasis};
 use crate::recognize::CommandLayout;
 use crate::state::{DeviceState, ProbeState, Run, RunOutcome, State};
 use crate::units::{Bytes, Moment, clock_face};
@@ -237,6 +237,7 @@ fn headroom_pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<He
             | RoomForBatch::InSearch
             | RoomForBatch::Unsettled
             | RoomForBatch::Little
+            | RoomForBatch::Without(_)
             | RoomForBatch::Unknown => {}
         }
         pieces.extend(climb);
@@ -329,13 +330,30 @@ fn pieces_after(
         let could = room.batch_words();
         let (fits, tone) = match room.basis {
             RoomBasis::Step(_) if room.is_shown_by(run.steps()) => {
-                (format!("{could} would fit"), Tone::Good)
+                (format!("a batch of {could} would fit"), Tone::Good)
             }
-            RoomBasis::Step(_) => (format!("{could} may fit"), Tone::Text),
+            RoomBasis::Step(_) => (format!("a batch of {could} may fit"), Tone::Text),
             RoomBasis::Peaks => (format!("est. {could} fits"), Tone::Text),
         };
         let figure = HeadroomFigure::new(format!("{unused}{fits}"), tone).or(fits);
         pieces.push(figure.needed());
+    }
+    let why = match scene.room_for_batch {
+        RoomForBatch::Without(why) => why.brief(),
+        RoomForBatch::Little => NoRoom::NoGain.brief(),
+        RoomForBatch::Known(_)
+        | RoomForBatch::InSearch
+        | RoomForBatch::Unsettled
+        | RoomForBatch::Unknown => None,
+    };
+    if let Some(why) = why.filter(|_| went_well) {
+        let unused = device.unused_in(run);
+        let unused = unused.map_or(String::new(), |bytes| {
+            format!("{} GiB unused, ", figures.gib(bytes))
+        });
+        let brief = format!("{unused}no larger batch");
+        let figure = HeadroomFigure::new(format!("{brief}: {why}"), Tone::Dim).or(brief);
+        pieces.push(figure.wished());
     }
     pieces
 }
@@ -579,6 +597,42 @@ mod tests {
             certain.starts_with("▲ leak +64 MiB/step: out of memory in about "),
             "{certain}"
         );
+    }
+
+    #[test]
+    fn why_no_larger_batch_is_named_is_said_at_the_end() {
+        let mut scene = StagedSession::training();
+        scene.sampled(2.0, 12.0, 13.0);
+        scene.add(
+            20.0,
+            EventKind::Exited(crate::event::Exited {
+                run: crate::units::RunNumber(1),
+                exit: crate::event::Exit::Code(0),
+                left: Vec::new(),
+            }),
+        );
+        let state = &scene.state;
+        let said = |room_for_batch| {
+            let scene = Scene {
+                room_for_batch,
+                ..Scene::of(state)
+            };
+            let figures = Figures::new(state.devices[0].capacity);
+            let (run, device) = (&state.runs[0], &state.devices[0]);
+            let (ended, _) = run.ended.expect("an end");
+            let pieces = pieces_after(run, ended, device, figures, &scene);
+            let last = pieces.into_iter().map(|piece| piece.text).next_back();
+            last.expect("words")
+        };
+        assert_eq!(
+            said(RoomForBatch::Without(NoRoom::Shared(2))),
+            "10.0 GiB unused, no larger batch: 2 processes share the GPU"
+        );
+        assert_eq!(
+            said(RoomForBatch::Little),
+            "10.0 GiB unused, no larger batch: one worth a change would not fit"
+        );
+        assert!(said(RoomForBatch::Unknown).starts_with("peak 12.0"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::command::CommandLine;
 use crate::diagnosis::{Cause, Finding};
-use crate::forecast::BatchRoom;
+use crate::forecast::{BatchRoom, NoRoom};
 use crate::remedy::{EditedNeed, Plan, Remedy, RemedyId};
 use crate::state::{RunOutcome, State};
 use crate::units::Moment;
@@ -40,6 +40,8 @@ pub enum RoomForBatch {
     Unsettled,
     /// The batch could go a little further, or no further.
     Little,
+    /// The run has ended, and none is named.
+    Without(NoRoom),
     Known(BatchRoom),
 }
 
@@ -50,7 +52,8 @@ impl RoomForBatch {
             RoomForBatch::Unknown
             | RoomForBatch::InSearch
             | RoomForBatch::Unsettled
-            | RoomForBatch::Little => None,
+            | RoomForBatch::Little
+            | RoomForBatch::Without(_) => None,
         }
     }
 }

@@ -219,7 +219,15 @@ fn title(canvas: &mut Canvas, read: &ReadStep, view: &View, scene: &Scene) {
     let failed = anatomy.failed;
     let failed = failed.then(|| (String::from("out of memory"), Tone::Wrong));
     let peak = anatomy.allocated[read.peak];
-    let peak = format!("peak {peak}{}", anatomy.in_phase(read.peak));
+    let counted = run
+        .and_then(|run| {
+            run.rank_with(read.key.pid)?
+                .counted_peak(read.key.step, peak)
+        })
+        .map_or(String::new(), |counted| {
+            format!(" ({counted} counted by PyTorch)")
+        });
+    let peak = format!("peak {peak}{}{counted}", anatomy.in_phase(read.peak));
     let made = format!("{} allocations", count(read.allocations as u64));
     // Only where the keys of the step are.
     let newer = view
@@ -440,8 +448,8 @@ fn kept_alive(view: &View, scene: &Scene, width: u16, glyphs: &'static Glyphs) -
     });
     let said = match (asked, found) {
         (Some(_), _) => {
-            "Looking for it: when this step has ended, or in 5 s; the training then waits, for up to a second, and once \
-             more for up to 3 s where that was too short."
+            "Looking for what keeps memory alive: when this step ends, at the latest in 5 s. The training waits for up to 1 s, \
+             and, if that is too short, once more for up to 3 s."
         }
         (None, Some((_, found))) => return of_search(found, width, glyphs),
         (None, None) if choice::askable(view, scene).is_some() => {

@@ -23,6 +23,7 @@ impl Failed {
         };
         OomRecord {
             zero: None,
+            gradients: None,
             lines_known: None,
             lines_alike: None,
             pid: Pid(7),

@@ -399,6 +399,7 @@ impl Story {
     pub fn oom_record(&mut self, record: impl FnOnce(&mut OomRecord)) -> &mut Story {
         let mut oom = OomRecord {
             zero: None,
+            gradients: Some(gib(0.46)),
             lines_known: None,
             lines_alike: None,
             pid: self.pid(0),

@@ -122,6 +122,27 @@ fn what_was_found_long_before_the_end_is_held_against_what_had_leaked_by_then() 
 }
 
 #[test]
+fn one_leak_has_one_span_whether_its_holder_was_found_or_not() {
+    let first = |scene: &StagedSession| diagnose(&scene.state).remove(0);
+    let (unnamed, named) = (
+        first(&leaking(Bytes::mib(120), 105)),
+        first(&leaking_by_name()),
+    );
+    for finding in [&unnamed, &named] {
+        let words = finding.headline.to_string();
+        assert!(
+            words.contains("+120 MiB per step, 12.3 GiB in 105 steps."),
+            "{words}"
+        );
+        let words = finding.explanation.to_string();
+        assert!(
+            words.contains("has grown steadily in 105 steps."),
+            "{words}"
+        );
+    }
+}
+
+#[test]
 fn a_leak_is_changed_where_it_is_kept() {
     let scene = leaking_by_name();
     let finding = &diagnose(&scene.state)[0];

@@ -89,7 +89,7 @@ fn what_rank_0_alone_keeps_is_told() {
     let whose = ranks.whose().unwrap();
     assert!(
         whose.ends_with(
-            "It keeps 8.00 GiB more than the others between steps: look at what only rank 0 does."
+            "It keeps 8.00 GiB more than the others after each step: look at what only rank 0 does."
         ),
         "{whose}"
     );

@@ -6,7 +6,7 @@ use super::verdict::{
 };
 use crate::diagnosis::Phrase;
 use crate::event::Phase;
-use crate::forecast::{Basis, Forecast, SeenIn, Target, Unseen};
+use crate::forecast::{Basis, Estimate, Forecast, SeenIn, Target, Unseen};
 use crate::remedy::plan::Expectation;
 use crate::units::Bytes;
 
@@ -100,6 +100,12 @@ impl RemedyPredictor<'_> {
             let reserved = on_card.reserved.shown();
             expectation.words.push("; ", format!("reserves {reserved}"));
         }
+        let is_rough = |(low, high)| Estimate::new(low, low, high).is_rough();
+        if expectation.within.is_some_and(is_rough) {
+            // No figure to hold the run against.
+            expectation.peak = None;
+        }
+        let peak = expectation.peak;
         // What the chart and the run's end compare with is allocated.
         if let (Some(peak), Some(needs)) = (peak, expectation.needs)
             && expectation.fits != Some(false)

@@ -8,9 +8,6 @@ use crate::units::Bytes;
 
 pub const ROOM_UNKNOWN: &str = "available memory is unknown";
 
-/// An interval whose ends are so many times apart is a rough one.
-const ROUGH: f64 = 2.0;
-
 /// It leaves the cause in place.
 pub fn futile(verdict: LittleUse, reason: &str) -> Expectation {
     Expectation {
@@ -34,6 +31,14 @@ pub fn at_least(least: Bytes, room: Option<Bytes>, words: Phrase) -> Expectation
 
 /// All of the interval fits: it is known to, unless the figure is only estimated.
 pub fn fits_within(needs: Estimate, room: Bytes, basis: Option<Basis>) -> Expectation {
+    if needs.is_rough() {
+        // What is left of the room is as open.
+        let words = format!("needs {}, likely fits in {room}", needs.ends());
+        return Expectation {
+            basis,
+            ..needing(needs, Some(room), None, words.into())
+        };
+    }
     let (spare, shown) = (room - needs.likely, needs.shown());
     let (fits, words) = match basis {
         Some(Basis::Estimated) => (
@@ -58,7 +63,10 @@ pub fn tight(needs: Estimate, room: Bytes) -> Expectation {
         let words = format!("won't fit: needs at least {low}, {shown_room} available");
         return needing(needs, Some(room), Some(false), words.into());
     }
-    let (shown, shown_room) = needs.shown_beside(room);
+    let (mut shown, shown_room) = needs.shown_beside(room);
+    if needs.is_rough() {
+        shown = needs.ends();
+    }
     if needs.likely > room {
         let words = format!("likely won't fit: needs {shown}, {shown_room} available");
         return needing(needs, Some(room), Some(false), words.into());
@@ -79,7 +87,11 @@ pub fn may_be_tried(said: Expectation) -> Expectation {
     let needs = figures.map(|(likely, (low, high))| Estimate::new(low, likely, high));
     match (said.fits, needs, said.room) {
         (Some(false), Some(needs), Some(room)) if is_open(needs, room) => {
-            let (needs, room) = needs.shown_beside(room);
+            let (shown, room) = needs.shown_beside(room);
+            let needs = match needs.is_rough() {
+                true => needs.ends(),
+                false => shown,
+            };
             let words = format!("may not fit, the smallest batch: needs {needs}, {room} available");
             Expectation {
                 fits: None,
@@ -100,21 +112,27 @@ pub fn beyond(needs: Estimate) -> Expectation {
 /// Extrapolated from the step that ran out of memory: it likely fits if the upper end does.
 pub fn extrapolated(needs: Estimate, room: Option<Bytes>, progress: Progress) -> Expectation {
     // An interval from one figure to twice that chooses nothing by itself.
-    let estimated = match needs.high > needs.low.scale(ROUGH) {
-        true => "a rough estimate",
+    let is_rough = needs.is_rough();
+    let estimated = match is_rough {
+        true => "no closer estimate",
         false => "estimated",
     };
     let how = format!("{estimated}, memory ran out {}", progress.shown());
+    // A middle between such ends is nobody's figure.
+    let about = |shown: String| match is_rough {
+        true => format!("needs {}", needs.ends()),
+        false => format!("needs about {shown}"),
+    };
     let (fits, words) = match room {
         None => (
             None,
-            Phrase::from(format!("needs about {}", needs.shown()))
+            Phrase::from(about(needs.shown()))
                 .and("; ", ROOM_UNKNOWN)
                 .and("; ", how),
         ),
         Some(room) => {
             let (shown, shown_room) = needs.shown_beside(room);
-            let about = format!("needs about {shown}");
+            let about = about(shown);
             if needs.low > room {
                 let [low, room] = needs.low.apart(room);
                 let words = format!("won't fit: needs at least {low}, {room} available");

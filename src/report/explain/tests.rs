@@ -237,6 +237,7 @@ fn what_held_the_memory_is_named_line_by_line() {
         loading: None,
         model: None,
         step: 4,
+        gradients: Some(Bytes::gib(2)),
         structure: Some(Box::new(Structure {
             pid: Pid(5),
             device: 3,

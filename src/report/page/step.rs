@@ -76,7 +76,7 @@ pub(super) fn section(page: &mut String, story: &SessionStory) {
             step.allocations(),
             text(&step.allocated[peak].to_string()),
             text(step.in_phase(peak)),
-            text(&elsewhere),
+            text(&(document::counted(rank, step) + &elsewhere)),
             json(&StepData::new(step)),
         );
         let parts: Vec<(&str, &str, Bytes)> = by_category(step, peak)

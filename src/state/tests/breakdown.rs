@@ -120,18 +120,21 @@ fn what_filled_the_card_when_memory_ran_out_is_exact() {
             3.0,
             EventKind::Oom(OomRecord {
                 structure: Some(Box::new(made_of_one())),
+                gradients: Some(made_of_one().gradients),
                 ..record(100, gib(18.0), gib(19.0), gib(2.0), gib(0.4))
             }),
         );
     let device = &scene.state.devices[0];
-    let parts = device.breakdown_at(scene.state.oom().unwrap()).unwrap();
+    let parts = device
+        .breakdown_at(scene.state.oom().unwrap(), None)
+        .unwrap();
     assert_eq!(parts.activations_and_other, Some(gib(14.0)));
     assert_eq!(parts.cached, Some(gib(1.0)));
     assert_eq!(parts.other_processes, Some(gib(3.0)));
     assert_eq!(parts.free, Some(gib(0.4)));
     assert_eq!(sum(&parts), CAPACITY);
     let other = &scene.state.devices[1];
-    assert_eq!(other.breakdown_at(scene.state.oom().unwrap()), None);
+    assert_eq!(other.breakdown_at(scene.state.oom().unwrap(), None), None);
 }
 
 /// Parameters of 1 GiB, and what belongs to them.

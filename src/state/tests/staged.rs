@@ -173,6 +173,7 @@ pub(crate) fn record(
         loading: None,
         model: None,
         step: 0,
+        gradients: None,
         structure: None,
         optimizer: None,
     }

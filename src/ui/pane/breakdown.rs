@@ -81,7 +81,7 @@ impl BreakdownPart {
 }
 
 /// Stands for how much of the activations and other memory stays between steps.
-const KEPT: &str = "kept between steps";
+const KEPT: &str = "kept after each step";
 
 /// From this share of the GPU on, what stays between steps beside the model is named: the outputs of the last batch are less.
 const NOTABLE: f64 = 0.1;
@@ -156,7 +156,7 @@ fn parts(of: &Breakdown, capacity: Option<Bytes>, keeps: bool) -> Vec<BreakdownP
     };
     let others: Vec<BreakdownPart> = match (of.non_pytorch.or(of.other_processes), of.outside, of.free) {
         (None, Some(bytes), free) => {
-            let says = "CUDA context, libraries, other processes (no NVML)";
+            let says = "CUDA context, libraries, other processes: not listed one by one";
             let free = known.iter().filter(|part| part.tone == Tone::Free && free.is_some());
             [outside(bytes, says, false)].into_iter().chain(free.copied()).collect()
         }
@@ -192,9 +192,13 @@ enum BreakdownMoment {
 /// The breakdown to show of a device, and its moment.
 fn shown(view: &View, state: &State, device: &DeviceState) -> (Breakdown, BreakdownMoment) {
     let (breakdown, moment) = by_readings(state, device);
-    match traced_gradients(view, state, device, moment) {
-        Some(then) => (breakdown.with_gradients(then), moment),
-        None => (breakdown, moment),
+    let traced = traced_gradients(view, state, device, moment);
+    match (moment, traced) {
+        (BreakdownMoment::OutOfMemory, traced) => {
+            (at_oom(state, device, traced).unwrap_or(breakdown), moment)
+        }
+        (_, Some(then)) => (breakdown.with_gradients(then), moment),
+        (_, None) => (breakdown, moment),
     }
 }
 
@@ -224,7 +228,7 @@ fn traced_gradients(
 }
 
 fn by_readings(state: &State, device: &DeviceState) -> (Breakdown, BreakdownMoment) {
-    if let Some(breakdown) = at_oom(state, device) {
+    if let Some(breakdown) = at_oom(state, device, None) {
         return (breakdown, BreakdownMoment::OutOfMemory);
     }
     let before_end = state
@@ -276,12 +280,12 @@ pub(super) fn device_figures(state: &State, device: &DeviceState) -> DeviceFigur
 }
 
 /// The breakdown at the OOM that ended the run on this device.
-fn at_oom(state: &State, device: &DeviceState) -> Option<Breakdown> {
+fn at_oom(state: &State, device: &DeviceState, traced: Option<Bytes>) -> Option<Breakdown> {
     let run = state.run()?;
     let oom = run
         .oom()
         .filter(|_| run.outcome() == RunOutcome::OutOfMemory)?;
-    device.breakdown_at(oom)
+    device.breakdown_at(oom, traced)
 }
 
 fn moment_words(view: &View, state: &State) -> (String, Tone) {
@@ -428,7 +432,7 @@ fn words(part: &BreakdownPart, state: &State, device: &DeviceState) -> String {
     }
     if part.says == KEPT {
         let kept = kept_between_steps(state, device);
-        return format!("{kept} of it stays between steps");
+        return format!("{kept} of it is kept after each step");
     }
     let others = match part.tone == Tone::OtherProcesses {
         true => device.other_processes(state).unwrap_or_default(),

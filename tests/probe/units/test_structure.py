@@ -42,6 +42,17 @@ class Structure(unittest.TestCase):
         self.assertEqual((line["parameters"], line["gradients"]), (60, 40))
         self.assertNotIn("whole", line)
 
+    def test_gradients_are_counted_as_they_are_now(self):
+        parameter = Fake(10, grad=Fake(10))
+        optimizer = types.SimpleNamespace(param_groups=[{"params": [parameter, Fake(5)]}], state={})
+        of = structure.Structure(types.SimpleNamespace(Tensor=Fake), 7)
+        of.optimizers[0] = lambda: optimizer
+        of.measure()
+        parameter.grad = None
+        self.assertEqual((of.of(0)["gradients"], of.gradients(0)), (40, 0))
+        parameter.grad = Fake(10)
+        self.assertEqual((of.gradients(0), of.gradients(1)), (40, 0))
+
     def test_shards_are_told_beside_the_whole(self):
         line = measured(Sharded(100, 25), Fake(5))
         self.assertEqual((line["parameters"], line["whole"]), (120, 420))

@@ -350,7 +350,8 @@ const NONE_RECOMMENDED: &str = "no remedy is sure to fit: press a remedy's key, 
 const WHICH_BATCH: &str = "not sure which number sets the batch: press its key, or select one";
 
 /// Where the recommended remedy is one of which nothing is known.
-const GUESS: &str = "a guess, nothing is known to fit";
+const GUESS: &str =
+    "worth a try: no remedy is known to fit, and if this one runs out you are asked again";
 
 /// Text in one tone.
 type TonedText = (String, Tone);

@@ -89,6 +89,19 @@ class Structure:
         for state in list(optimizer.state.values()):
             self.add_state(state, totals, seen, 2)
 
+    def gradients(self, device: int) -> int:
+        """The bytes of those that are there now."""
+        totals: dict[int, list[int]] = {}
+        seen: set[int] = set()
+        for reference in list(self.optimizers.values()):
+            optimizer = reference()
+            groups: Any = () if optimizer is None else optimizer.param_groups
+            for group in groups:
+                for parameter in group["params"]:
+                    if parameter.grad is not None:
+                        self.add(parameter.grad, GRADIENTS, totals, seen)
+        return totals.get(device, [0, 0])[GRADIENTS]
+
     def add_state(self, value: Any, totals: dict[int, list[int]], seen: set[int], depth: int) -> None:
         if isinstance(value, self.torch.Tensor):
             self.add(value, STATE, totals, seen)

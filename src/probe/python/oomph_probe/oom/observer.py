@@ -44,7 +44,7 @@ FULL_EVERY = 5.0
 PLACES = 32
 # The parts that are slow to collect.
 EXPENSIVE = ("largest_free", "free_blocks", "lines", "growing", "progress", "model", "optimizer", "gathering",
-    "loading", "zero",
+    "loading", "zero", "gradients",
 )
 
 
@@ -220,7 +220,8 @@ class Records:
             self.add_parts(
                 record,
                 device,
-                (self.add_snapshot, self.add_progress, self.add_optimizer, self.add_loading, self.add_zero),
+                (self.add_snapshot, self.add_progress, self.add_optimizer, self.add_loading, self.add_zero,
+                 self.add_gradients),
             )
             self.full_at = now
             self.latest = place, {name: record[name] for name in EXPENSIVE if name in record}
@@ -341,6 +342,11 @@ class Records:
         structure = self.structure.of(device)
         if structure is not None:
             record["structure"] = structure
+
+    def add_gradients(self, record: Line, device: int) -> None:
+        """Those of this moment: the structure's are those of the end of a step."""
+        if "structure" in record:
+            record["gradients"] = self.structure.gradients(device)
 
     def add_snapshot(self, record: Line, device: int) -> None:
         segments = self.torch.cuda.memory._snapshot(device)["segments"]
