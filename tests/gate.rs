@@ -2,10 +2,9 @@
 //! binary in a real terminal between them.
 
 use crate::fake_nvml::Fake;
-use crate::harness::Terminal;
+use crate::harness::{Stranger, Terminal};
 use oomph::event::{EventKind, Exit};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -94,26 +93,6 @@ fn the_next_run_waits_until_the_memory_is_back() {
     session.terminal.wait_for("run 2", PATIENCE);
     assert_eq!(session.terminal.exit(PATIENCE), Exit::Code(0));
     assert_eq!(session.runs(), 2);
-}
-
-/// A process of somebody else's, gone with the test.
-struct Stranger(Child);
-
-impl Stranger {
-    fn start() -> Stranger {
-        let child = Command::new("sleep")
-            .arg("1000")
-            .stdout(Stdio::null())
-            .spawn();
-        Stranger(child.expect("a stranger"))
-    }
-}
-
-impl Drop for Stranger {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[test]

@@ -15,6 +15,7 @@ use crate::live::display::mode::{self, Mode, Surface};
 use crate::live::display::screen::{Due, Screen};
 use crate::live::recorded::EndedSession;
 use crate::live::{Ending, print, signals};
+use crate::query::again::missing_directory;
 use crate::query::recordings;
 use crate::query::told::each_event;
 use crate::remedy::Remedy;
@@ -291,15 +292,10 @@ async fn play(
     Ok((player.corrupt(), chosen))
 }
 
-/// Why nothing can be started of this recording here: it is of another machine.
+/// Why nothing can be started of this recording here.
 fn elsewhere(state: &State) -> Option<String> {
-    let cwd = &state.run()?.command.cwd;
-    (!cwd.is_dir()).then(|| {
-        format!(
-            "nothing starts here: its directory {} is not there",
-            cwd.display()
-        )
-    })
+    let missing = missing_directory(&state.run()?.command)?;
+    Some(format!("nothing starts here: {missing}"))
 }
 
 /// What is worked out of a run that has ended, beside the loop.

@@ -87,15 +87,9 @@ pub fn prepare(
         false => format!("whether it fits is not known ({})", start.expected),
     });
     let remedies: Vec<String> = ids.iter().copied().map(RemedyId::name).collect();
-    let refusal = if gaps.is_some() {
-        Some("parts of the command are secrets, which no recording has: fill them in and start it yourself".into())
-    } else if !command.cwd.is_dir() {
-        Some(format!(
-            "its directory {} is not there",
-            command.cwd.display()
-        ))
-    } else {
-        None
+    let refusal = match &gaps {
+        Some(_) => Some("parts of the command are secrets, which no recording has: fill them in and start it yourself".into()),
+        None => missing_directory(command),
     };
     Ok(Prepared {
         session,
@@ -179,4 +173,13 @@ pub fn in_json(prepared: &Prepared) -> Value {
 /// Where nothing can be started: why.
 pub fn not_started(session: &str, why: &str) -> Value {
     json!({"version": 1, "session": session, "starts": false, "why_not": why})
+}
+
+/// Why a recorded command cannot be started here: its working directory is of another machine, or was removed.
+pub fn missing_directory(command: &CommandLine) -> Option<String> {
+    let directory = &command.cwd;
+    if directory.as_os_str().is_empty() {
+        return Some("its directory had been deleted".into());
+    }
+    (!directory.is_dir()).then(|| format!("its directory {} is not there", directory.display()))
 }

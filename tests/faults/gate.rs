@@ -3,9 +3,8 @@
 use crate::fake_nvml::Fake;
 use crate::faults::relaunch::{DIALOG, answer, quit};
 use crate::faults::staging::{Scene, Training};
-use crate::harness::{PATIENCE, wait_until};
+use crate::harness::{PATIENCE, Stranger, wait_until};
 use oomph::event::{Event, EventKind, Exit};
-use std::process::{Child, Command, Stdio};
 
 const TORCH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/probe/torch_stub");
 /// The stand-in's first device, as NVML names it.
@@ -41,26 +40,6 @@ fn at_dialog(nvml: &Fake, scaled: u32, then: &str) -> Training {
     training.make("filled");
     training.terminal().wait_for(DIALOG, PATIENCE);
     training
-}
-
-/// A process of somebody else's, gone with the test.
-struct Stranger(Child);
-
-impl Stranger {
-    fn start() -> Stranger {
-        let child = Command::new("sleep")
-            .arg("1000")
-            .stdout(Stdio::null())
-            .spawn();
-        Stranger(child.expect("a stranger"))
-    }
-}
-
-impl Drop for Stranger {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[test]

@@ -9,11 +9,13 @@ pub mod frames;
 pub mod keys;
 pub mod processes;
 mod signals;
+mod stranger;
 pub mod terminal;
 mod tests;
 
 pub use keys::Key;
 pub use processes::Marker;
+pub use stranger::Stranger;
 pub use terminal::Terminal;
 
 use std::path::Path;
