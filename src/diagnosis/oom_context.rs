@@ -61,6 +61,18 @@ pub(super) struct OomContext<'a> {
     pub fault: Option<String>,
 }
 
+/// With fewer steps the optimizer's state may have been to come.
+const STEPS_WITH_STATE: u64 = 2;
+
+/// Whether a run of the session has trained with less than this at its peak: no rehearsal says that it cannot.
+fn has_trained_below(state: &State, least: Bytes) -> bool {
+    let mut ranks = state.runs.iter().flat_map(|run| &run.ranks);
+    ranks.any(|rank| {
+        let has_state = rank.steps.count >= STEPS_WITH_STATE;
+        has_state && rank.allocated_peak > Bytes::ZERO && rank.allocated_peak < least
+    })
+}
+
 /// What ZeRO's ledger says of it: an optimizer of torch's knows the fp32 copy alone.
 fn of_zero(record: &OomRecord) -> Option<Structure> {
     let zero = record.zero.as_deref()?;
@@ -135,7 +147,9 @@ impl<'a> OomContext<'a> {
             stack,
             step: step(record, rank, phase),
             whole_step: rank.and_then(|rank| rehearsed(rank, phase)?.whole_step()),
-            least_step: rank.and_then(|rank| rehearsed(rank, phase)?.least_step()),
+            least_step: rank
+                .and_then(|rank| rehearsed(rank, phase)?.least_step())
+                .filter(|least| !has_trained_below(state, least.total())),
             fault: device.and_then(|device| device.fault(state)),
             structure: record.and_then(of_zero).or_else(|| {
                 let record = record?;
