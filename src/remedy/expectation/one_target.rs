@@ -154,10 +154,12 @@ impl RemedyPredictor<'_> {
 
     /// What is known where no whole step was seen.
     fn guess(&self, target: &Target) -> Phrase {
-        let is_less = target.batch < self.reading.at_once / 2;
-        let what = match is_less {
-            true => "the batch is a guess",
-            false => "half is a guess",
+        let own = self.reading.at_once;
+        let what = match target.batch {
+            // Of the same batch nothing is guessed.
+            batch if batch >= own => return Phrase::from(NO_STEP),
+            batch if batch < own / 2 => "the batch is a guess",
+            _ => "half is a guess",
         };
         Phrase::from(NO_STEP).and("; ", what)
     }

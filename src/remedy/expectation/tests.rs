@@ -277,6 +277,13 @@ fn what_was_not_seen_is_unknown() {
         expectation.words,
         "unknown: no complete step was seen; half is a guess (at least 11.0 GiB)"
     );
+    // Whose batch stays is no guess of half of it.
+    let said = &of(&no_step, RemedyId::Amp).expectation.words;
+    assert!(
+        said.starts_with("unknown: no complete step was seen"),
+        "{said}"
+    );
+    assert!(!said.contains("half is a guess"), "{said}");
     let one_step = all(&state(1, 4, 20), &oom(20, 21, 2, 1), Cause::Capacity);
     let expectation = &of(&one_step, RemedyId::Batch).expectation;
     assert_eq!(expectation.fits, None);
