@@ -7,8 +7,8 @@ use crate::live::torch;
 use crate::project_files;
 use crate::recognize::text::{
     BatchRules, ImportedModule, NamedSettingsFile, PathPart, ProgramSource, ProgramText,
-    SettingsNames, SourceRole, added_directories, default_files, default_words, hydra_config,
-    hydra_files, imports, made_files, written_files,
+    SettingsNames, SourceRole, added_directories, default_files, default_modules, default_words,
+    hydra_config, hydra_files, imports, made_files, written_files,
 };
 use crate::recognize::{ConfigFile, ProgramKind, Recognized};
 use std::collections::{BTreeSet, VecDeque};
@@ -86,9 +86,14 @@ impl ProgramReader {
                 // As a project that is installed from here has it.
                 roots.extend([cwd.join("src")]);
                 let parts: Vec<String> = word.split('.').map(String::from).collect();
-                let inside =
-                    module_file(&roots, &[parts.clone(), vec!["__main__".into()]].concat());
-                inside.or_else(|| module_file(&roots, &parts))?
+                let found = module_script(&roots, &parts);
+                // One that is installed, and not of this project.
+                found.or_else(|| {
+                    let packages = site_packages(recognized.command)?;
+                    let found = module_script(std::slice::from_ref(&packages), &parts);
+                    roots.push(packages);
+                    found
+                })?
             }
             ProgramKind::Executable => {
                 let module = console_module(recognized, word)?;
@@ -150,6 +155,20 @@ impl ProgramReader {
                 .is_some_and(|extension| extension == "py")
             {
                 self.read(&named.name, SourceRole::Config);
+            }
+        }
+        // One that an option's default names: `--hp_file` of which nothing is typed.
+        let Some(script) = self.sources.first() else {
+            return;
+        };
+        let words = &recognized.command.argv[recognized.layout.arguments.clone()];
+        let is_typed = |option: &String| {
+            let mut words = words.iter().filter_map(Word::as_str);
+            words.any(|word| word.split('=').next() == Some(option.as_str()))
+        };
+        for (options, file) in default_modules(&script.text) {
+            if !options.iter().any(is_typed) {
+                self.read(Path::new(&file), SourceRole::Config);
             }
         }
     }
@@ -408,6 +427,12 @@ pub(crate) fn site_packages(command: &CommandLine) -> Option<PathBuf> {
     let interpreter = torch::interpreter_of(command)?;
     let torch = project_files::torch_directory(&interpreter)?;
     torch.parent().map(Path::to_path_buf)
+}
+
+/// What `python -m` runs of a module.
+fn module_script(roots: &[PathBuf], parts: &[String]) -> Option<PathBuf> {
+    let inside = module_file(roots, &[parts.to_vec(), vec!["__main__".into()]].concat());
+    inside.or_else(|| module_file(roots, parts))
 }
 
 /// The file of a module, below the first of these that has it.

@@ -10,6 +10,7 @@ pub(crate) mod choice;
 pub(crate) mod computed;
 mod constants;
 mod declared;
+mod docopt;
 mod hydra;
 mod learning_rate;
 mod module_path;
@@ -29,7 +30,9 @@ pub use choice::{BatchFinding, BatchSpot, HowSure, SpotKind};
 pub use computed::BatchRules;
 pub(crate) use hydra::{hydra_config, hydra_files};
 pub(crate) use module_path::added_directories;
-pub(crate) use paths::{PathPart, default_files, default_words, made_files, written_files};
+pub(crate) use paths::{
+    PathPart, default_files, default_modules, default_words, made_files, written_files,
+};
 pub(crate) use statements::ImportedModule;
 use statements::{SourceStatements, is_overwritten};
 use std::collections::BTreeSet;

@@ -212,7 +212,30 @@ impl<'t> ConstantReader<'_, 't> {
             (behind == part.end).then_some(name)
         });
         let target = self.said.target_of(call);
+        if self.samples_for_a_loader(call, target) {
+            // A sampler by its name, which draws the loader's batches.
+            return given.into_iter().any(is_elsewhere) || self.is_given_other(call);
+        }
         given.chain([call.callee]).chain(target).any(is_elsewhere) || self.is_given_other(call)
+    }
+
+    /// Whether what a call makes is a loader's `batch_sampler`, and the loader is the training's:
+    /// `DataLoader(data, batch_sampler=sampler)`.
+    fn samples_for_a_loader(&self, call: &CallSite<'t>, target: Option<&str>) -> bool {
+        let tokens = &self.said.tokens;
+        let mut loaders = self
+            .said
+            .calls
+            .iter()
+            .filter(|one| one.name().ends_with("DataLoader") && !std::ptr::eq(*one, call));
+        loaders.any(|loader| {
+            let Some(sampler) = loader.keyword("batch_sampler") else {
+                return false;
+            };
+            let is_it = sampler.contains(&call.at) || Some(tokens.text_of(sampler)) == target;
+            let of_loader = self.said.target_of(loader);
+            is_it && !of_loader.is_some_and(is_elsewhere) && !self.is_given_other(loader)
+        })
     }
 
     /// Whether what a call is given says that it is not for training: `MNIST(root, train=False)`, `load(split="test")`.

@@ -1,6 +1,7 @@
 //! Arguments that a program declares, with their defaults: argparse and what builds on it, click and typer, absl, fire,
 //! and dataclasses that a parser is made of.
 
+use super::docopt::{UsageOption, usage_options};
 use super::statements::{CallSite, ClassHead, FunctionHead, SourceStatements, TokenRange};
 use super::{ProgramSource, ReadSource, SourceRole, TextNumber, TextSetting, described};
 use super::{branches, places};
@@ -28,6 +29,8 @@ enum CommandParser {
     Fields,
     /// `a.b=64`.
     Hydra,
+    /// By the text of its usage.
+    Docopt,
 }
 
 impl CommandParser {
@@ -41,6 +44,7 @@ impl CommandParser {
             CommandParser::Tyro => "tyro",
             CommandParser::Fields => "fields",
             CommandParser::Hydra => "hydra",
+            CommandParser::Docopt => "docopt",
         }
     }
 
@@ -51,6 +55,7 @@ impl CommandParser {
             | CommandParser::Click
             | CommandParser::Absl
             | CommandParser::Fields
+            | CommandParser::Docopt
             | CommandParser::Fire => format!("--{name}"),
             CommandParser::Typer | CommandParser::Tyro => format!("--{}", name.replace('_', "-")),
             CommandParser::Hydra => format!("{name}="),
@@ -132,6 +137,11 @@ fn of_sources(
                 reader.of_call(call, found);
             }
         }
+        found.extend(
+            usage_options(said)
+                .iter()
+                .filter_map(|one| reader.of_usage(one)),
+        );
         for function in &said.functions {
             let is_command =
                 |name: &&str| name.ends_with(".command") || name.ends_with(".callback");
@@ -267,6 +277,19 @@ impl<'a, 't> ArgumentReader<'a, 't> {
                 value,
                 choices.unwrap_or_default(),
             )
+        })
+    }
+
+    /// `--batch-size=<int>  batch size [default: 32]`.
+    fn of_usage(&self, one: &UsageOption) -> Option<TextNumber> {
+        let value = python_number(&one.default)?;
+        let longest = one.names.iter().max_by_key(|name| name.len())?;
+        let name = longest.trim_start_matches('-').replace('-', "_");
+        let (by, names) = (CommandParser::Docopt, one.names.clone());
+        Some(TextNumber {
+            line: one.line,
+            described: described(&one.help),
+            ..self.argument(one.token, by, name, names, Some(value), Vec::new())
         })
     }
 
@@ -453,6 +476,7 @@ impl<'a, 't> ArgumentReader<'a, 't> {
                 | CommandParser::Click
                 | CommandParser::Absl
                 | CommandParser::Fire
+                | CommandParser::Docopt
                 | CommandParser::Typer => prefix.to_string(),
             };
             reader.fields_of(of_field, parser, &below, depth + 1, found);

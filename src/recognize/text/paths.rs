@@ -31,6 +31,25 @@ pub(crate) fn default_files(source: &str) -> Vec<(Vec<String>, String)> {
     calls.take(4).collect()
 }
 
+/// What an option of a file with hyperparameters is called, beside those of configs.
+const HYPERPARAMETERS: [&str; 4] = ["--hp", "--hp-file", "--hparams", "--hparams-file"];
+
+/// Options of settings whose defaults are Python files: the option and the file.
+pub(crate) fn default_modules(source: &str) -> Vec<(Vec<String>, String)> {
+    let said = SourceStatements::new(source);
+    let calls = said.calls.iter().filter_map(|call| {
+        let options: Vec<String> = words_of(&said, call).map(String::from).collect();
+        let file = said.tokens.string(call.keyword("default")?.start)?;
+        let names_settings = |option: &String| {
+            let is_hyper = HYPERPARAMETERS.contains(&option.replace('_', "-").as_str());
+            is_hyper || is_one(&spellings().config_files, option)
+        };
+        (options.iter().any(names_settings) && file.ends_with(".py"))
+            .then(|| (options, file.to_string()))
+    });
+    calls.take(4).collect()
+}
+
 /// A part of a path that a program makes: as it is written, or what an option says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PathPart {

@@ -64,6 +64,23 @@ fn a_batch_that_a_model_is_profiled_with_is_not_the_trainings() {
 }
 
 #[test]
+fn a_sampler_that_a_loader_draws_its_batches_from_has_the_batch() {
+    let script = "sampler = AspectRatioSampler(train, batch_size=2, drop_last=False)\nloader = DataLoader(train, batch_sampler=sampler)\nsampler_val = AspectRatioSampler(val, batch_size=1)\nloader_val = DataLoader(val, batch_sampler=sampler_val)\n";
+    assert_eq!(
+        of_script("python a.py", script),
+        "sure: batch_size 2 constant at a.py:1"
+    );
+    // Nothing draws from it: it makes images.
+    assert_eq!(
+        of_script(
+            "python a.py",
+            "images = ImageSampler(model, batch_size=2)\n"
+        ),
+        "nothing found: "
+    );
+}
+
+#[test]
 fn what_is_computed_of_numbers_alone_can_be_edited() {
     for (text, wanted) in [
         ("BATCH_SIZE = 2 ** 7\n", Some(128)),
@@ -162,6 +179,11 @@ fn of_script(line: &str, text: &str) -> String {
 #[test]
 fn each_way_of_declaring_a_number_is_read() {
     for (line, text, wanted) in [
+        (
+            "python a.py train",
+            "\"\"\"\nUsage:\n    a.py train [options]\n\nOptions:\n    -h --help  show this.\n    -b N, --batch-size=<int>  batch size\n                              [default: 32]\n    --dropout=<float>  dropout [default: 0.3]\n\"\"\"\nargs = docopt(__doc__)\n",
+            "sure: --batch-size 32 default at a.py:7",
+        ),
         (
             "python a.py",
             "p.add_argument('-b', '--batch-size', default=64, type=int)\n",
