@@ -560,23 +560,7 @@ const OF_THIS_STEP: &str = "Kept for the running step's backward pass by";
 /// Who keeps the memory alive, with its heading; nothing if no name was found. Where a container keeps it, a tensor of a function
 /// that runs is the graph of the step that runs: that is told as such, since it is no second figure for what has leaked.
 pub fn kept_alive(found: &Retainers, heading: &str) -> Vec<DocumentBlock> {
-    // A method that runs has the tensor that it is of: nobody keeps that for longer.
-    let runs = |found: &Retainer| {
-        found.kind == RetainerKind::Local && found.name == "self" && found.length.is_none()
-    };
-    let mut found = found.clone();
-    found.retainers.retain(|found| !runs(found));
-    let has_container = found.main().is_some_and(|main| main.length.is_some());
-    let of_this_step = |found: &&Retainer| {
-        let graph = found.graph.fraction_of(found.bytes);
-        has_container
-            && found.kind == RetainerKind::Local
-            && found.length.is_none()
-            && graph >= Some(ALL_OF_A_GRAPH)
-    };
-    let (graphs, kept): (Vec<&Retainer>, Vec<&Retainer>) =
-        found.retainers.iter().partition(of_this_step);
-    let [graphs, kept] = [graphs, kept].map(|some| some.into_iter().cloned().collect::<Vec<_>>());
+    let (kept, graphs) = by_lifetime(found);
     let aside = match kept.len() {
         1 => "parameters, gradients and optimizer state left out",
         _ => {
@@ -601,9 +585,28 @@ pub fn kept_alive(found: &Retainers, heading: &str) -> Vec<DocumentBlock> {
     ];
     let mut blocks: Vec<DocumentBlock> = parts.into_iter().flatten().flatten().collect();
     if let Some(DocumentBlock::Tree(Tree::Retainers(last))) = blocks.last_mut() {
-        last.left = found.left;
+        last.left.clone_from(&found.left);
     }
     blocks
+}
+
+/// What is kept from step to step, and what the running step keeps for its backward pass alone: that is no leak.
+pub fn by_lifetime(found: &Retainers) -> (Vec<Retainer>, Vec<Retainer>) {
+    // A method that runs has the tensor that it is of: nobody keeps that for longer.
+    let runs = |found: &&Retainer| {
+        found.kind == RetainerKind::Local && found.name == "self" && found.length.is_none()
+    };
+    let mut lasting = found.clone();
+    lasting.retainers.retain(|found| !runs(&found));
+    let has_container = lasting.main().is_some_and(|main| main.length.is_some());
+    let of_this_step = |found: &Retainer| {
+        let graph = found.graph.fraction_of(found.bytes);
+        has_container
+            && found.kind == RetainerKind::Local
+            && found.length.is_none()
+            && graph >= Some(ALL_OF_A_GRAPH)
+    };
+    (lasting.retainers.into_iter()).partition(|found| !of_this_step(found))
 }
 
 /// A remedy and the command it makes; `facts` without those that are empty.

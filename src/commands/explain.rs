@@ -2,7 +2,9 @@
 
 use super::answer;
 use crate::command::CommandLine;
+use crate::document::text::wrapped;
 use crate::live::Ending;
+use crate::live::display::screen::terminal_size;
 use crate::query::explained::{explained, find};
 use crate::query::listing::find_that_ran_out;
 use crate::query::recordings;
@@ -76,5 +78,9 @@ pub(super) fn run(asked: &ExplainCommand, command: Option<&CommandLine>) -> anyh
             false => explain::text(explanation) + &found.without_an_end(),
         },
     );
-    answer(&text)
+    let size = terminal_size().filter(|_| !asked.json && io::stdout().is_terminal());
+    match size {
+        Some(size) => answer(&wrapped(&text, usize::from(size.cols))),
+        None => answer(&text),
+    }
 }

@@ -123,12 +123,13 @@ impl GrownSoFar {
         }
     }
 
-    /// "What is allocated after each step has grown steadily in 17 steps."
+    /// "What is allocated after each step has grown steadily over all 17 steps."
     pub(super) fn sentence(&self) -> String {
-        format!(
-            "What is allocated after each step has grown steadily {}.",
-            self.span()
-        )
+        let over = match self.to == self.over {
+            true => format!("over all {} steps", self.to),
+            false => self.span(),
+        };
+        format!("What is allocated after each step has grown steadily {over}.")
     }
 }
 

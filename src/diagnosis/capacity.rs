@@ -566,7 +566,10 @@ fn evaluation(case: &OomContext) -> Vec<Phrase> {
         let words = "torch.cuda.empty_cache() between training and evaluation";
         advice.push(format!("{words}: {cached} is cached").into());
     }
-    advice.push("a smaller batch in evaluation".into());
+    // With gradients every batch keeps its activations, however small: a smaller one only comes further.
+    if case.record().and_then(|record| record.grad_enabled) != Some(true) {
+        advice.push("a smaller batch in evaluation".into());
+    }
     advice.push("moving outputs to the host as they are produced (.cpu()), not at the end".into());
     advice
 }

@@ -20,6 +20,61 @@ pub fn lines(blocks: &[DocumentBlock], layout: TextLayout) -> Vec<String> {
     lines.collect()
 }
 
+/// For a terminal that is so wide: sentences are broken between words, and never between a figure and its unit. What is there to be
+/// copied stays whole: commands and lines of the program.
+pub fn wrapped(text: &str, width: usize) -> String {
+    let lines = text.split('\n').map(|line| {
+        let is_copied = line.starts_with("    ") || line.starts_with("  command: ");
+        match is_copied || line.chars().count() <= width {
+            true => line.to_string(),
+            false => broken(line, width),
+        }
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The lines that follow are indented as the first one, and below a list's dash.
+fn broken(line: &str, width: usize) -> String {
+    let words = line.trim_start_matches(' ');
+    let own = line.len() - words.len();
+    let hanging = own + if words.starts_with("- ") { 2 } else { 0 };
+    let mut text = " ".repeat(own);
+    let mut used = own;
+    for (n, word) in kept_together(words).enumerate() {
+        let length = word.chars().count();
+        if n > 0 && used + 1 + length > width {
+            text.push('\n');
+            text.push_str(&" ".repeat(hanging));
+            used = hanging;
+        } else if n > 0 {
+            text.push(' ');
+            used += 1;
+        }
+        text.push_str(&word);
+        used += length;
+    }
+    text
+}
+
+/// Words, with a figure and its unit as one: "2.91 GiB,".
+fn kept_together(text: &str) -> impl Iterator<Item = String> {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "%", "s"];
+    let mut words = text.split(' ').peekable();
+    std::iter::from_fn(move || {
+        let mut word = words.next()?.to_string();
+        let is_figure = word.ends_with(|c: char| c.is_ascii_digit());
+        let is_unit = |next: &&str| {
+            let unit = next.trim_end_matches(|c: char| ".,;:)".contains(c));
+            is_figure && UNITS.contains(&unit)
+        };
+        if let Some(unit) = words.next_if(is_unit) {
+            word.push(' ');
+            word.push_str(unit);
+        }
+        Some(word)
+    })
+}
+
 fn of_block(block: &DocumentBlock, layout: TextLayout) -> Vec<String> {
     let is_parts = layout == TextLayout::Parts;
     let indent = if is_parts { "  " } else { "" };
@@ -158,4 +213,39 @@ fn retainers(found: &Retainers, indent: &str) -> Vec<String> {
     let left = found.left.iter();
     each.chain(left.map(|why| format!("{indent}not all was searched: {why}")))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_stays_with_its_unit_and_a_command_whole() {
+        let text = "  parameters 582 MiB, gradients 2.6 MiB, other\n  - a smaller batch in it\n    python train.py --batch-size 32\n";
+        let said = wrapped(text, 24);
+        let lines: Vec<&str> = said.split('\n').collect();
+        assert_eq!(
+            lines,
+            [
+                "  parameters 582 MiB,",
+                "  gradients 2.6 MiB,",
+                "  other",
+                "  - a smaller batch in",
+                "    it",
+                "    python train.py --batch-size 32",
+                "",
+            ]
+        );
+        assert_eq!(wrapped(text, 80), text);
+    }
+
+    #[test]
+    fn nothing_of_a_text_is_lost_at_any_width() {
+        let text = "It does not fit: 138.9 allocated + 0.9 requested = 139.8 > 139.5 GiB.\n  Only 60 MiB is cached, 12 % of it.";
+        for width in [1, 10, 40, 80, 120] {
+            let said = wrapped(text, width);
+            let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert_eq!(words(&said), words(text));
+        }
+    }
 }

@@ -204,6 +204,16 @@ fn the_same_leak_is_as_large_with_and_without_its_holder() {
 }
 
 #[test]
+fn what_is_unlikely_to_help_is_not_advised() {
+    let said = explained(&story("evaluation"));
+    assert!(
+        said.contains("- torch.inference_mode() around the evaluation"),
+        "{said}"
+    );
+    assert!(!said.contains("- a smaller batch in evaluation"), "{said}");
+}
+
+#[test]
 fn a_step_whose_counter_says_more_says_both() {
     let page = words_of_page(&story("encoder-lengths"));
     assert!(

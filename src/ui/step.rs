@@ -28,6 +28,7 @@ use super::view::View;
 use super::words::{count, rank_name};
 use crate::anatomy::{Category, StepGrowth};
 use crate::diagnosis;
+use crate::document;
 use crate::event::{GrowingLine, Retainer, Retainers, SourceLine};
 use crate::state::{RankState, Run, SourceTexts};
 use crate::units::{Bytes, Moment, clock_face};
@@ -476,11 +477,20 @@ fn kept_alive(view: &View, scene: &Scene, width: u16, glyphs: &'static Glyphs) -
 fn of_search(found: &Retainers, width: u16, glyphs: &'static Glyphs) -> Vec<StyledLine> {
     let took = found.micros as f64 / 1e6;
     let title = format!(
-        " kept alive by{}after step {}, found in {took:.1} s",
-        glyphs.separator, found.step
+        " kept alive by (after step {}){}found in {took:.1} s",
+        count(found.step),
+        glyphs.separator
     );
-    let mut lines = vec![StyledLine::of(title, Tone::Dim)];
-    for retainer in &found.retainers {
+    let mut lines = vec![StyledLine::of(title, Tone::Text)];
+    let (kept, graphs) = document::by_lifetime(found);
+    for retainer in &kept {
+        lines.extend(of_retainer(retainer, width, glyphs));
+    }
+    if !graphs.is_empty() {
+        let title = " kept for the running step's backward pass by, which is no leak";
+        lines.push(StyledLine::of(title, Tone::Dim));
+    }
+    for retainer in &graphs {
         lines.extend(of_retainer(retainer, width, glyphs));
     }
     let mut rest = Vec::new();

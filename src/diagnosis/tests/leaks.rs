@@ -136,7 +136,7 @@ fn one_leak_has_one_span_whether_its_holder_was_found_or_not() {
         );
         let words = finding.explanation.to_string();
         assert!(
-            words.contains("has grown steadily in 105 steps."),
+            words.contains("has grown steadily over all 105 steps."),
             "{words}"
         );
     }
