@@ -226,7 +226,7 @@ fn headroom_pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<He
                 pieces.push(HeadroomFigure::new(words, Tone::Dim).wished());
             }
             RoomForBatch::Unsettled if is_calm => {
-                let words = "room for batch: once the peak stays";
+                let words = "room for batch: in a few steps";
                 pieces.push(HeadroomFigure::new(words, Tone::Dim).wished());
             }
             RoomForBatch::Little if is_calm => {
@@ -454,6 +454,12 @@ fn peak(run: &Run, device: &DeviceState, figures: Figures) -> Option<HeadroomFig
     if let Some(predicted) = run.predicted_peak {
         words.push_str(&format!(" (predicted {})", figures.gib(predicted)));
     }
+    let last = device.allocated.last().filter(|_| !name.is_empty());
+    if let Some((last, _)) = last {
+        // As the chart has them.
+        let together = device.allocated.max_between(run.started, last);
+        words.extend(together.map(|bytes| format!(", {} together", figures.gib(bytes))));
+    }
     Some(HeadroomFigure::new(words, Tone::Text).or(peak))
 }
 
@@ -636,6 +642,26 @@ mod tests {
     }
 
     #[test]
+    fn the_peak_of_processes_that_share_a_gpu_is_told_beside_what_they_have_together() {
+        let path = format!(
+            "{}/tests/replay/two-ranks.jsonl",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        let text = std::fs::read_to_string(path).expect("a recording");
+        let mut events: Vec<crate::event::Event> = (text.lines().map(serde_json::from_str))
+            .collect::<Result<_, _>>()
+            .expect("events");
+        events.sort_by_key(|event| event.at);
+        let mut state = crate::state::State::default();
+        for event in &events {
+            state.apply(event);
+        }
+        let (run, device) = (&state.runs[0], &state.devices[0]);
+        let peak = peak(run, device, Figures::new(device.capacity)).expect("a peak");
+        assert_eq!(peak.text, "peak 0.4 (rank 0) at step 1, 0.8 together");
+    }
+
+    #[test]
     fn why_there_is_no_room_for_a_batch_yet_is_said() {
         let mut scene = StagedSession::training();
         scene.add(2.0, step(100, 1, gib(1.0), gib(3.0)));
@@ -644,10 +670,7 @@ mod tests {
         for (room_for_batch, words) in [
             (RoomForBatch::InSearch, "room for batch: working it out"),
             (RoomForBatch::Little, "room for batch: little or none"),
-            (
-                RoomForBatch::Unsettled,
-                "room for batch: once the peak stays",
-            ),
+            (RoomForBatch::Unsettled, "room for batch: in a few steps"),
         ] {
             let shown = Scene {
                 room_for_batch,

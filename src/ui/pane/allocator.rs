@@ -142,14 +142,22 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
     let small = sample
         .small_pool
         .map_or(PoolColumn::default(), PoolColumn::new);
-    let (pools, words): (&[PoolColumn], u16) = match canvas.area.width {
-        130.. => (&[small, all.without(small), all], WORDS),
-        WIDE.. => (&[small, all.without(small), all], 0),
-        _ => (&[small, all.without(small)], 0),
+    let has_pools = sample.small_pool.is_some();
+    let (pools, words): (&[PoolColumn], u16) = match (has_pools, canvas.area.width) {
+        (true, 130..) => (&[small, all.without(small), all], WORDS),
+        (true, WIDE..) => (&[small, all.without(small), all], 0),
+        (true, _) => (&[small, all.without(small)], 0),
+        // Of a process that was read less often only the whole is known.
+        (false, 130..) => (&[all], WORDS),
+        (false, _) => (&[all], 0),
+    };
+    let names: &[&str] = match has_pools {
+        true => &["small", "large", "total"],
+        false => &["total"],
     };
     let mut pen = canvas.pen(0);
     pen.skip(NAME);
-    for name in &["small", "large", "total"][..pools.len()] {
+    for name in &names[..pools.len()] {
         pen.text(&format!("{name:>FIGURE$}"), Tone::Dim);
     }
     for (row, (name, tone, says, figure)) in (1..).zip(ROWS) {
@@ -167,8 +175,8 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
     }
     let mut beside = canvas.area;
     let mut first = 1 + ROWS.len() as u16;
-    if pools.len() > 2 {
-        let width = NAME + 3 * FIGURE as u16 + 2 + words;
+    if canvas.area.width >= 76 {
+        let width = NAME + (pools.len() * FIGURE) as u16 + 2 + words;
         beside.x += width;
         beside.width = beside.width.saturating_sub(width);
         first = 1;

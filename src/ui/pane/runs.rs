@@ -119,6 +119,8 @@ fn draw_outcome(pen: &mut Pen, theme: &Theme, run: &Run, compared: bool) {
     let mark = match run.outcome() {
         RunOutcome::Running => theme.glyphs.playing,
         RunOutcome::Finished if run.is_hidden_failure() => theme.glyphs.cross,
+        // That it was ended is what oomph wanted.
+        RunOutcome::Failed(_) if run.measured.is_some() => theme.glyphs.dot,
         RunOutcome::Finished | RunOutcome::Stopped => theme.glyphs.dot,
         RunOutcome::TrainedNothing | RunOutcome::OutOfMemory | RunOutcome::Failed(_) => {
             theme.glyphs.cross

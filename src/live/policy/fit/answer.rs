@@ -176,7 +176,7 @@ fn in_words(fit: &Fit, found: FitResult) -> String {
     let mut text = headline(fit, found);
     if let Some(by) = fit.grows_by {
         text.push_str(&format!(
-            "\nbut what is allocated between steps grows by {by} a step: if that goes on (a leak), no value lasts;\n\
+            "\nbut what is allocated after each step grows by {by} a step: if that goes on (a leak), no value lasts;\n\
              `oomph -- COMMAND` shows what grows (s, then w)\n"
         ));
     }
@@ -192,11 +192,12 @@ fn in_words(fit: &Fit, found: FitResult) -> String {
         None => text.push_str("\n\n"),
     }
     if !fit.search.trials.is_empty() || fit.unanswered.is_some() {
-        text.push_str(&format!("run  {name:>14}          peak  \n"));
+        text.push_str(&format!("run  {name:>14}          peak      reserved  \n"));
     }
     for (number, trial) in fit.search.trials.iter().enumerate() {
         let verdict = if trial.fits { "fits" } else { "out of memory" };
-        text.push_str(&row(number + 1, trial.value, trial.peak, verdict));
+        let figures = [trial.peak, trial.reserved];
+        text.push_str(&row(number + 1, trial.value, figures, verdict));
     }
     if let Some(run) = &fit.unanswered {
         let verdict = match run.exit {
@@ -204,11 +205,11 @@ fn in_words(fit: &Fit, found: FitResult) -> String {
             Exit::Code(_) => format!("no answer: ended by itself ({})", run.exit),
         };
         let number = fit.search.trials.len() + 1;
-        text.push_str(&row(number, run.value, None, &verdict));
+        text.push_str(&row(number, run.value, [None, None], &verdict));
     }
     if let Some(room) = fit.search.room {
         text.push_str(&format!(
-            "available to PyTorch on the device: {room}; margin: {:.0} % of the need\n",
+            "it fits where what is reserved, and {:.0} % more as a margin, is within the {room} that PyTorch can have of the device\n",
             fit.search.margin * 100.0
         ));
     }
@@ -228,7 +229,12 @@ fn headline(fit: &Fit, found: FitResult) -> String {
         ran.map(|trial| trial.steps).max().unwrap_or(0)
     };
     let (value, how) = match found {
-        FitResult::Largest(value) => (value, format!("it ran for {} steps", steps(value))),
+        FitResult::Largest(value) => {
+            let further = fit.search.further().map_or(String::new(), |further| {
+                format!("; by these runs {further} likely fits too, which was not run")
+            });
+            (value, format!("it ran for {} steps{further}", steps(value)))
+        }
         FitResult::Expected(value) => (
             value,
             "expected: the run that should have confirmed more ran out of memory".to_string(),
@@ -301,7 +307,9 @@ fn seen(fit: &Fit, value: u64) -> String {
     )
 }
 
-fn row(number: usize, value: u64, peak: Option<Bytes>, verdict: &str) -> String {
-    let peak = peak.map_or("?".to_string(), |peak| peak.to_string());
-    format!("{number:<4} {value:>14}  {peak:>12}  {verdict}\n")
+/// `figures` are its peak and the most that it reserved.
+fn row(number: usize, value: u64, figures: [Option<Bytes>; 2], verdict: &str) -> String {
+    let [peak, reserved] =
+        figures.map(|figure| figure.map_or("?".to_string(), |bytes| bytes.to_string()));
+    format!("{number:<4} {value:>14}  {peak:>12}  {reserved:>12}  {verdict}\n")
 }

@@ -346,6 +346,14 @@ impl SizeSearch {
         self.largest(IntervalEnd::Likely, most)
     }
 
+    /// The largest value that the runs let expect to fit with the same margin, where the largest that ran is smaller.
+    pub(crate) fn further(&self) -> Option<u64> {
+        let best = self.best()?.value;
+        let foretold = self.by_rehearsal(LITTLE).or_else(|| self.enough())?;
+        let further = foretold.min(self.ceiling());
+        (further > best).then_some(further)
+    }
+
     /// The largest value that fits by a run that failed: with what was left reserved there when all
     /// was given back that could be, which is a little more than what is needed; where that was not
     /// seen, with so much more than it had room for.

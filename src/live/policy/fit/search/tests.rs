@@ -218,7 +218,7 @@ fn where_nothing_fits_that_is_said() {
         slope: 1.0,
         room: 24.0,
         largest: 0,
-        reserved: vec![(1, 1.0)],
+        reserved: vec![(1, 1.0), (200, 1.0)],
         pieces: vec![(1, 0.01)],
         left_over: 1.0,
     };
@@ -358,4 +358,31 @@ fn a_rehearsed_step_answers_for_gpus_that_are_not_here() {
         assert!((least..=most).contains(&value), "{value} in {room}");
     }
     assert_eq!(search.on(gib(0.2)), Some(None));
+}
+
+#[test]
+fn what_the_runs_let_expect_beyond_the_largest_that_ran_is_known() {
+    let world = MeasuredLimit {
+        name: "a line".into(),
+        held_out: false,
+        base: 0.6,
+        slope: 0.2057,
+        room: 23.4,
+        largest: 108,
+        reserved: vec![(1, 1.0), (200, 1.0)],
+        pieces: vec![(1, 0.0), (200, 0.0)],
+        left_over: 1.0,
+    };
+    let mut search = SizeSearch {
+        margin: 0.02,
+        rounds: true,
+        room: Some(gib(world.room)),
+        ..search(16)
+    };
+    search.trials = vec![world.run(26, 1.0), world.run(104, 1.0)];
+    // 0.6 + 108 × 0.2057 are 22.8, with the margin 23.3.
+    let further = search.further().expect("more than what ran");
+    assert!((107..=108).contains(&further), "{further}");
+    search.trials.push(world.run(further, 1.0));
+    assert_eq!(search.further(), None);
 }
