@@ -267,7 +267,7 @@ const BEYOND_TEXT: [(Cause, &str); 12] = [
         Cause::LeftoverProcess,
         "who started the other processes, of which a message has the PIDs",
     ),
-    (Cause::Leak, "what is allocated between steps, over steps"),
+    (Cause::Leak, "what is allocated after each step, over steps"),
     (Cause::EvaluationGraph, "whether gradients were enabled"),
     (Cause::OddBatch, "the peaks of the steps before"),
     (Cause::UnusedBlock, "the free blocks in the cache"),

@@ -373,7 +373,7 @@ fn holders(oom: &Explained) -> Vec<DocumentBlock> {
         )));
     }
     if let Some(((from, to), growing)) = document::growing_lines(&oom.incident, &oom.source) {
-        let heading = format!("Growing allocations (steps {from} to {to})");
+        let heading = format!("Growing allocations, from step {from} to step {to}");
         blocks.push(DocumentBlock::heading(heading));
         blocks.push(DocumentBlock::Tree(Tree::Growing(growing)));
     }

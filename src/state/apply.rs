@@ -547,7 +547,7 @@ impl State {
         }
         if let Some(why) = rehearsal.why_not() {
             let text = format!(
-                "what other batches would need was not worked out by replaying the failed step: {why}"
+                "what other batches need is only estimated, since the step that failed could not be replayed: {why}"
             );
             self.note(at, Level::Info, text);
         }

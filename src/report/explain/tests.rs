@@ -293,7 +293,7 @@ fn what_held_the_memory_is_named_line_by_line() {
         "  parameters 2.00 GiB, gradients 2.00 GiB, optimizer state 4.00 GiB, other 6.00 GiB",
         "  fit.py:31 forward → linear.py:117: 7.00 GiB in 24 blocks",
         "  fit.py:40 keep: 96 MiB in 1 block (parameters)",
-        "Growing allocations (steps 4 to 8):",
+        "Growing allocations, from step 4 to step 8:",
         "  fit.py:40 keep → functional.py:9 cat: +12 MiB per step",
         "  fit.py:52 outputs: list of 4: 3.00 GiB, 2.00 GiB of it in autograd graphs ← Loop object ← loop of __main__",
         "Grew from step 3 to step 5:",

@@ -235,8 +235,9 @@ class Rehearsals:
                 version = getattr(self.torch, "__version__", "of an unknown version")
                 is_simulated = "simulated" in version
                 why_not = "this torch (%s) has no fake tensors, which that takes" % version
-                why_not = "a simulated torch cannot be rehearsed" if is_simulated else why_not
-            self.note("the step that ran out of memory was not rehearsed: %s" % why_not)
+                why_not = "the simulated torch has no fake tensors" if is_simulated else why_not
+            said = "what other batches need is only estimated, since the step that failed could not be replayed: %s"
+            self.note(said % why_not)
 
     def step_ended(self, count: int) -> None:
         """An optimizer step has ended."""
