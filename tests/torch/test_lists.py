@@ -34,6 +34,24 @@ class Sorted(nn.Module):
         return self.layer(padded).square().mean()
 
 
+class Bags(nn.Module):
+    """Dense features beside tables whose rows are found by indices and offsets, a row of offsets for each table."""
+
+    def __init__(self, tables=3):
+        super().__init__()
+        self.tables = nn.ModuleList(nn.EmbeddingBag(200, WIDTH, mode="sum") for _ in range(tables))
+        self.dense, self.head = nn.Linear(13, WIDTH), nn.Linear(WIDTH * (1 + tables), 1)
+
+    def forward(self, dense, offsets, *indices):
+        found = [table(each, at) for table, each, at in zip(self.tables, indices, offsets)]
+        return self.head(torch.cat([self.dense(dense), *found], 1)).square().mean()
+
+
+def bags(batch, tables=3):
+    offsets = torch.arange(0, 2 * batch, 2).expand(tables, batch).contiguous()
+    return torch.randn(batch, 13), offsets, *(torch.randint(200, ((2 + at) * batch,)) for at in range(tables))
+
+
 class Experts(nn.Module):
     def __init__(self):
         super().__init__()
@@ -124,6 +142,14 @@ class Lists(unittest.TestCase):
                 self.assertTrue(line["assumes_values"])
                 off = rehearse.peak(line, 512) / rehearse.real_peak(model, x)
                 self.assertLess(abs(off - 1), 0.05)
+
+    def test_offsets_of_bags_have_the_batch_second(self):
+        model = Bags()
+        line = rehearse.said(model, *bags(512))
+        self.assertIsNone(rehearse.why_not(line))
+        for batch in (128, 512, 1024):
+            real = rehearse.real_peak(model, *bags(batch), loss=lambda loss: loss)
+            self.assertLess(abs(rehearse.peak(line, batch) / real - 1), 0.06, batch)
 
     def test_what_a_list_is_made_of_is_torchs_again(self):
         from torch._subclasses.fake_tensor import FakeTensor

@@ -196,12 +196,19 @@ def has_size(call: Call, size: int | None) -> bool:
 
 def dimension_of(shape: Shape, batch: int, is_first: bool) -> int | None:
     """The dimension of a tensor that is the batch; None where it has none. `is_first`: other tensors of the call begin
-    with it, so that it is the second one only in states of layers."""
+    with it, so that it is the second one only in states of layers, and in indices (a row for each table, as offsets of
+    bags of embeddings are)."""
     sizes = shape.shape
     if sizes[:1] == (batch,) and (is_first or sizes[1:2] != (batch,)):
         return 0
-    is_second = sizes[1:2] == (batch,) and (not is_first or len(sizes) > 2 and sizes[0] > 1)
+    if sizes[1:2] != (batch,):
+        return None
+    is_second = not is_first or sizes[0] > 1 and (len(sizes) > 2 or has_whole_numbers(shape))
     return 1 if is_second else None
+
+
+def has_whole_numbers(shape: Shape) -> bool:
+    return not (shape.dtype.is_floating_point or shape.dtype.is_complex)
 
 
 def are_flat(call: Call, batch: int) -> bool:
