@@ -111,7 +111,11 @@ impl RemedyPredictor<'_> {
             && expectation.fits != Some(false)
             && peak.likely.to_string() != needs.to_string()
         {
-            let allocated = format!("{} of it allocated", peak.likely);
+            let allocated = match peak.likely <= needs {
+                true => format!("{} of it allocated", peak.likely),
+                // What cuDNN takes while it tries its algorithms is no need.
+                false => format!("a peak of {} where there is room", peak.likely),
+            };
             expectation.words.push_second("; ", allocated);
         }
         expectation.basis = self.model.basis(target).or(expectation.basis);

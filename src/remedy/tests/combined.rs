@@ -350,3 +350,22 @@ fn of_guesses_enter_stands_on_the_one_with_the_best_bound() {
     assert_eq!(all[at].id, RemedyId::Batch, "it alone has a bound");
     assert!(all[at].expectation.at_least.is_some());
 }
+
+#[test]
+fn what_is_tried_for_a_moment_is_no_part_of_the_need() {
+    // cuDNN takes nearly all that is free while it tries its algorithms.
+    let said = Rehearsal {
+        convolutions: true,
+        autotunes: true,
+        ..rehearsal(100, 8, [3 << 10; 4])
+    };
+    let mut scene = StagedSession::default();
+    run_out(&mut scene, 1, TRAIN, Some(said));
+    let all = offers(&scene);
+    let said = &one(&all, RemedyId::Batch).expectation;
+    let (peak, needs) = (said.peak.unwrap().likely, said.needs.unwrap());
+    assert!(peak > needs, "{said:?}");
+    assert!(!said.words.contains("of it allocated"), "{}", said.words);
+    let expected = format!("a peak of {peak} where there is room");
+    assert!(said.words.contains(expected.as_str()), "{}", said.words);
+}
