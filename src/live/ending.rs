@@ -118,7 +118,7 @@ fn lines(state: &State, words: &LastWords, on_screen: bool) -> Vec<String> {
         let session = state.session.as_ref();
         // Where it failed, the file is named below.
         let recorded = session.filter(|_| words.recording.is_some() && !names_file);
-        let recorded = recorded.map(|session| format!("recorded as {}", session.id));
+        let recorded = recorded.map(|session| format!("recorded as {}{OPENS_IT}", session.id));
         if let Some(summary) = report::summary(state) {
             lines.extend(joined(summary, recorded));
         }
@@ -136,6 +136,9 @@ fn lines(state: &State, words: &LastWords, on_screen: bool) -> Vec<String> {
     }
     lines
 }
+
+/// The screen is gone with the run: what brings it back.
+const OPENS_IT: &str = " (oomph replay opens it again)";
 
 /// Columns of a line that no terminal breaks, without `oomph: `.
 const UNBROKEN: usize = 73;

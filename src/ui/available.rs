@@ -10,7 +10,7 @@ use super::scene::{Scene, Subject};
 use super::step::choice;
 use super::view::{Keyboard, View};
 use crate::diagnosis::Cause;
-use crate::remedy::{Availability, RemedyId};
+use crate::remedy::RemedyId;
 use crate::ui::step::traced::{Grouping, StepView};
 use ratatui::layout::Rect;
 
@@ -136,9 +136,12 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
         }
         Action::StopAndRelaunch => scene.can_relaunch() && scene.is_running(),
         Action::Combine => {
-            let mut remedies = scene.remedies.iter();
-            scene.can_relaunch()
-                && remedies.any(|r| matches!(r.availability, Availability::Offered))
+            let dialog = match &view.dialog {
+                Some(Dialog::Oom(dialog)) => Some(dialog),
+                Some(Dialog::Help(help)) => help.behind(),
+                Some(_) | None => None,
+            };
+            scene.can_relaunch() && dialog.is_some_and(|dialog| dialog.can_combine(scene))
         }
         Action::Compare => charted() && scene.state.runs.len() > 1,
         Action::Copy => run.is_some(),

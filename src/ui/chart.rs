@@ -193,7 +193,7 @@ pub(super) fn draw(canvas: &mut Canvas, state: &State, device: &DeviceState, cho
         ..area
     };
     let mut below = canvas.at(below);
-    axis::draw_time(&mut below, state, &window);
+    axis::draw_time(&mut below, state, &window, time.left_out(state, &window));
     axis::draw_epoch_ticks(&mut below, &epochs, &known);
     if legend_width(area) > 0 {
         let gutter = Rect {

@@ -67,11 +67,16 @@ impl HelpDialog {
         was_searched
     }
 
-    /// Whether the words of a key, with what it is about, have every word of the text.
-    pub fn finds(&self, about: &str, keys: &str, words: &str) -> bool {
-        let all = format!("{about} {keys} {words}").to_lowercase();
+    /// Whether what is said of a key has every word of the text.
+    pub fn finds(&self, said: &str) -> bool {
+        let all = said.to_lowercase();
         let text = self.searched.text().to_lowercase();
         text.split_whitespace().all(|word| all.contains(word))
+    }
+
+    /// The dialog that it lies over.
+    pub fn behind(&self) -> Option<&OomDialog> {
+        self.over.as_ref()
     }
 
     pub fn closed(self) -> Option<OomDialog> {
@@ -277,6 +282,11 @@ impl OomDialog {
         } else {
             self.chosen = chosen.to_vec();
         }
+    }
+
+    /// Whether what is selected can be added to a combination: what is to be changed in the code cannot.
+    pub(crate) fn can_combine(&self, scene: &Scene) -> bool {
+        self.remedy(scene).is_some_and(is_offered)
     }
 
     /// Adds the selected remedy to the combination, or takes it out.

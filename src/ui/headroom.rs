@@ -321,6 +321,7 @@ fn pieces_after(
     if !peaked_at_oom(run, device) {
         pieces.extend(peak(run, device, figures).map(HeadroomFigure::needed));
     }
+    pieces.extend(grew(scene.state, run, device));
     let went_well = run.went_well();
     if let Some(room) = scene.room_for_batch.known().filter(|_| went_well) {
         let unused = device.unused_in(run);
@@ -356,6 +357,25 @@ fn pieces_after(
         pieces.push(figure.wished());
     }
     pieces
+}
+
+/// `leak: +256 MiB/step`, of a run that ended before that filled the GPU; what ran out of memory has its cause beside it.
+fn grew(state: &State, run: &Run, device: &DeviceState) -> Option<HeadroomFigure> {
+    if run.outcome() == RunOutcome::OutOfMemory {
+        return None;
+    }
+    let mut growth = ranks_on(run, device).filter_map(|rank| {
+        let climb = diagnosis::baseline_growth(&rank.steps, device.capacity)?;
+        Some((rank, climb))
+    });
+    let (rank, climb) = growth.next()?;
+    let what = match diagnosis::growth_certainty(state, rank, &climb) {
+        Certainty::Certain => "leak",
+        Certainty::Likely | Certainty::Possible => "grew",
+    };
+    let per_step = Bytes(climb.per_step as u64);
+    let words = format!("{what}: +{per_step}/step");
+    Some(HeadroomFigure::new(words, Tone::Warning).needed())
 }
 
 /// `23.4 of 24.0 GiB allocated, 312 MiB requested`, if memory ran out on this device.
@@ -544,11 +564,12 @@ const BESIDE_S: f64 = 1.0;
 const LONGER: f64 = 4.0;
 const MORE: f64 = 1.25;
 
-/// What is allocated after each step, where nothing grows.
+/// What is allocated after each optimizer step, where nothing grows: gradients and the last outputs are still there, so that it is more
+/// than the least in a step.
 fn steady(run: &Run, device: &DeviceState, figures: Figures) -> Option<HeadroomFigure> {
     let rank = ranks_on(run, device).find(|rank| rank.disconnected.is_none())?;
     let level = diagnosis::steady_baseline(&rank.steps, device.capacity)?;
-    let words = format!("steady: {} after each step", figures.gib(level));
+    let words = format!("steady: {} after optimizer.step()", figures.gib(level));
     let figure = HeadroomFigure::new(words, Tone::Good).or("steady");
     Some(figure.wished())
 }
@@ -763,13 +784,16 @@ mod tests {
                 .or("7.9 GiB free"),
             HeadroomFigure::new("peak 14.7 at step 463", Tone::Text).or("peak 14.7"),
             HeadroomFigure::new(room, Tone::Good).needed(),
-            HeadroomFigure::new("steady: 1.5 after each step", Tone::Good)
+            HeadroomFigure::new("steady: 1.5 after optimizer.step()", Tone::Good)
                 .or("steady")
                 .wished(),
         ];
         let (free, step) = ("7.9 GiB free of 23.6", "peak 14.7 at step 463");
         for (columns, expected) in [
-            (100, &[free, step, room, "steady: 1.5 after each step"][..]),
+            (
+                108,
+                &[free, step, room, "steady: 1.5 after optimizer.step()"][..],
+            ),
             (75, &[free, step, room, "steady"]),
             (68, &[free, "peak 14.7", room, "steady"]),
             (58, &["7.9 GiB free", "peak 14.7", room, "steady"]),

@@ -290,6 +290,13 @@ impl KeyGroup {
     }
 }
 
+/// All that is said of a key, in the help and in the footer, and what it is about.
+pub(crate) fn said_of(binding: &Binding, glyphs: &Glyphs) -> String {
+    let about = KeyGroup::of(binding.mode, binding.action).title();
+    let keys = names(binding.keys, glyphs);
+    format!("{about} {keys} {} {}", binding.short, binding.help)
+}
+
 /// A row of a help: the names of keys and their words.
 pub(crate) type KeyRow = (String, &'static str);
 

@@ -51,6 +51,9 @@ pub(super) fn in_dialog(asked: Action, view: &View, scene: &Scene) -> Option<Str
     Some(match (asked, scene.subject) {
         (Action::OpenFailedStep, _) => "which lines held the memory is not known".into(),
         (Action::OpenLeak, _) => return reason(asked, view, scene),
+        (Action::Combine, _) if scene.can_relaunch() => {
+            "nothing to combine here: select a remedy, or press its key".into()
+        }
         (_, Subject::Elsewhere(_)) => ONLY_WATCHED.into(),
         (_, Subject::Recording(_)) => STARTED_FROM_HERE.into(),
         (_, Subject::Own) => "not now: the program is still ending".into(),

@@ -115,6 +115,13 @@ fn the_search_of_the_help_finds_the_keys_of_all_views() {
         combine.contains("in the dialog when memory runs out (o)"),
         "{combine}"
     );
+    let smaller = shown("smaller batch");
+    assert!(smaller.contains("b             smaller batch"), "{smaller}");
+    let of_the_footer = shown("why and what to do");
+    assert!(
+        of_the_footer.contains("why memory ran out and what to do"),
+        "{of_the_footer}"
+    );
     assert!(shown("zebra").contains("no key has these words"));
 }
 

@@ -205,7 +205,9 @@ impl RecordingPlayer {
     ) -> anyhow::Result<()> {
         let run = self.state.run().map_or(RunNumber(0), |run| run.number);
         self.seeking = Some(match target {
-            // Where nothing happens for longer (a wait at a dialog), on to what happens next.
+            // What is spent at a dialog is no training: on to the next run, or to the end.
+            SeekTarget::Forward if self.has_ended() => Seeking::RunStart(run.next()),
+            // Where nothing happens for longer, on to what happens next.
             SeekTarget::Forward => {
                 let next = self.next_at().unwrap_or(position);
                 Seeking::Forward(next.max(position + stride))
@@ -224,6 +226,10 @@ impl RecordingPlayer {
             }
         });
         Ok(())
+    }
+
+    fn has_ended(&self) -> bool {
+        self.state.run().is_some_and(|run| run.ended.is_some())
     }
 
     fn rewind(&mut self) -> anyhow::Result<()> {

@@ -166,7 +166,13 @@ pub(in crate::ui) fn draw_bytes(canvas: &mut Canvas, scale: &Scale, capacity: Op
 /// Draws the time axis on one row, `└── 1:00 ────── 2:00 ──`, each number centred on its time. The
 /// row starts at the bytes axis, `BYTES_WIDTH` columns to the left of the plot. Each run's time begins with it, as in the header;
 /// what was spent between two runs has no numbers.
-pub(super) fn draw_time(canvas: &mut Canvas, state: &State, window: &Window) {
+/// A start that is left out on the left of the plot is said there.
+pub(super) fn draw_time(
+    canvas: &mut Canvas,
+    state: &State,
+    window: &Window,
+    left_out: Option<Duration>,
+) {
     let (rule, glyphs) = (Tone::Faint, canvas.theme.glyphs);
     canvas
         .pen(0)
@@ -176,6 +182,17 @@ pub(super) fn draw_time(canvas: &mut Canvas, state: &State, window: &Window) {
         .fill(glyphs.line, rule);
     let end = (BYTES_WIDTH + window.columns).min(canvas.area.width);
     let mut free_from = BYTES_WIDTH;
+    if let Some(left_out) = left_out {
+        let label = format!(" {} left out ", clock_face(left_out));
+        if BYTES_WIDTH + columns(&label) < end {
+            canvas
+                .pen(0)
+                .to(BYTES_WIDTH - 1)
+                .text(glyphs.broken_axis, rule)
+                .text(&label, Tone::Dim);
+            free_from += columns(&label) + 1;
+        }
+    }
     for (at, since_start, step) in ticks(state, window) {
         let Some(column) = window.column(at) else {
             continue;
@@ -551,7 +568,7 @@ mod tests {
                 area,
                 theme: &Theme::full(),
             };
-            draw_time(&mut canvas, &State::default(), &window);
+            draw_time(&mut canvas, &State::default(), &window, None);
             let scale = Scale::with_top(crate::units::Bytes::gib(24), 3);
             draw_bytes(
                 &mut canvas.at(Rect::new(0, 0, width.min(5), 3)),

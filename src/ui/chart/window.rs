@@ -2,7 +2,7 @@
 //! moment falls on.
 
 use crate::state::{Run, State};
-use crate::units::Moment;
+use crate::units::{Bytes, Moment, RunNumber};
 use std::time::Duration;
 
 /// The zoom levels in seconds, from ten seconds to a year.
@@ -82,6 +82,8 @@ pub(crate) struct TimeView {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct RunTimes {
     began: Moment,
+    /// When the first of them began to allocate.
+    used: Option<(RunNumber, Moment)>,
     /// When the last one ended, if nothing runs.
     ended: Option<Moment>,
 }
@@ -144,24 +146,40 @@ impl TimeView {
         };
         let end = |run: &Run| run.ended.map_or(state.now, |(at, _)| at);
         let until = end(last);
-        let mut began = last.started;
+        let mut first = last;
         for pair in state.runs.windows(2).rev() {
             let pause = pair[1].started.since(end(&pair[0])).as_secs_f64();
             let shown = until.since(pair[0].started).as_secs_f64();
             if pause > PAUSE * shown {
                 break;
             }
-            began = pair[0].started;
+            first = &pair[0];
         }
+        // It is looked for until it is found, and stays.
+        let known = self.runs.used.filter(|(number, _)| *number == first.number);
+        let used = known.or_else(|| Some((first.number, first_use(first, state.now)?)));
+        // A first run begins with the session.
+        let started = match first.number == state.runs[0].number {
+            true => Moment::ZERO,
+            false => first.started,
+        };
         self.runs = RunTimes {
-            // A first run begins with the session.
-            began: if began == state.runs[0].started {
-                Moment::ZERO
-            } else {
-                began
-            },
+            began: seen_from(first, used).unwrap_or(started),
+            used,
             ended: last.ended.map(|(at, _)| at),
         };
+    }
+
+    /// How long the start of the run is that the default view leaves out on the left of a window.
+    pub(crate) fn left_out(&self, state: &State, window: &Window) -> Option<Duration> {
+        let is_unasked = self.zoom == Zoom::Unasked && self.edge == Edge::Following;
+        let (number, used) = self.runs.used.filter(|_| is_unasked)?;
+        let run = state.run_numbered(number)?;
+        if window.from > used {
+            return None;
+        }
+        let left_out = window.from.since(run.started);
+        (left_out >= SHORT_START).then_some(left_out)
     }
 
     /// The moment under the cursor.
@@ -284,6 +302,42 @@ impl TimeView {
     }
 }
 
+/// When a process of the run first had memory allocated, as far as it is known by now.
+fn first_use(run: &Run, now: Moment) -> Option<Moment> {
+    let firsts = run.ranks.iter().filter_map(|rank| {
+        let by = |at: Moment| rank.allocated.max_between(Moment::ZERO, at) > Some(Bytes::ZERO);
+        let (mut before, mut after) = (rank.joined, now);
+        if !by(after) {
+            return None;
+        }
+        while after.since(before) > CLOSE_ENOUGH {
+            let middle = Moment(before.0 + (after.0 - before.0) / 2);
+            match by(middle) {
+                true => after = middle,
+                false => before = middle,
+            }
+        }
+        Some(before)
+    });
+    firsts.min()
+}
+
+/// So closely the first allocation is looked for.
+const CLOSE_ENOUGH: Duration = Duration::from_millis(100);
+
+/// A start of this length is in view: the time in which a program loads its libraries.
+const SHORT_START: Duration = Duration::from_secs(2);
+
+/// Of a longer one so much.
+const OF_START: Duration = Duration::from_millis(500);
+
+/// From when on there is something to see of a run that was long in starting.
+fn seen_from(run: &Run, used: Option<(RunNumber, Moment)>) -> Option<Moment> {
+    let (_, used) = used?;
+    let from = Moment(used.0.saturating_sub(OF_START.as_micros() as u64));
+    (from.since(run.started) >= SHORT_START).then_some(from)
+}
+
 /// Panning to the end follows again.
 fn edge_unless_now(edge: Moment, now: Moment) -> Edge {
     if edge >= now {
@@ -394,6 +448,40 @@ mod tests {
             let filled = now.0 as f64 / window.to.0 as f64;
             assert!(filled > 0.6 && filled <= 1.0, "{filled} at {ms}");
         }
+    }
+
+    #[test]
+    fn a_long_start_is_left_out_and_said() {
+        use crate::state::tests::staged::{gib, hello, sample, started};
+        let told = |start: f64| {
+            let mut story = StagedSession::default();
+            story.add(0.0, started(1, 100, "train.py"));
+            story.add(start - 1.0, hello(1, 100, None));
+            story.add(
+                start - 0.5,
+                EventKind::Sample(sample(100, 0, gib(0.0), gib(0.0))),
+            );
+            story.add(start, EventKind::Sample(sample(100, 0, gib(1.0), gib(2.0))));
+            story.add(
+                start + 4.0,
+                EventKind::Sample(sample(100, 0, gib(2.0), gib(3.0))),
+            );
+            let mut view = TimeView::default();
+            view.follow(&story.state);
+            let window = view.window(story.state.now, 60);
+            let left_out = view
+                .left_out(&story.state, &window)
+                .map(|out| out.as_secs());
+            view.apply(Move::Out, story.state.now, 60);
+            let wider = view.window(story.state.now, 60);
+            assert_eq!(view.left_out(&story.state, &wider), None);
+            (window.from.0 / SECOND, left_out, wider.from)
+        };
+        let (from, left_out, _) = told(10.0);
+        assert!((8..10).contains(&from), "{from}");
+        assert_eq!(left_out, Some(from));
+        let (from, left_out, wider) = told(1.5);
+        assert_eq!((from, left_out, wider), (0, None, Moment::ZERO));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! searched for.
 
 use super::place::{place, width_within};
+use crate::remedy::RemedyId;
 use crate::ui::available::is_listed;
 use crate::ui::canvas::{Canvas, columns};
 use crate::ui::dialog::HelpDialog;
@@ -23,6 +24,9 @@ const HALF: u16 = 57;
 
 /// The title of the words that the screen uses.
 const TERMS: &str = "words";
+
+/// The title of the remedies' keys, each of which is there where its remedy is offered.
+const REMEDIES: &str = "remedies when memory runs out, where they are offered";
 
 /// A row of the help.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -119,18 +123,19 @@ fn last_row(
 /// A title for each group, where there are several, and words on as many rows as they need.
 fn rows(view: &View, scene: &Scene, help: &HelpDialog, words_room: u16) -> Vec<HelpRow> {
     let listed = keymap::bindings(help.mode());
-    let listed = listed.filter(|binding| is_listed(view, binding.action, scene));
-    let mut groups = keymap::groups(listed, view.theme.glyphs);
-    let is_grouped = groups.len() > 1;
-    for (group, keys) in &mut groups {
-        keys.retain(|(keys, words)| help.finds(group.title(), keys, words));
-    }
-    groups.retain(|(_, keys)| !keys.is_empty());
+    let glyphs = view.theme.glyphs;
+    let listed: Vec<_> = listed
+        .filter(|binding| is_listed(view, binding.action, scene))
+        .collect();
+    let is_grouped = keymap::groups(listed.iter().copied(), glyphs).len() > 1;
+    let found = listed.into_iter();
+    let found = found.filter(|binding| help.finds(&keymap::said_of(binding, glyphs)));
+    let groups = keymap::groups(found, glyphs);
     let elsewhere = match help.searched().text().trim() {
         "" => Vec::new(),
         _ => found_elsewhere(view, scene, help),
     };
-    let is_meant = |term: &&(&str, &str)| help.finds(TERMS, term.0, term.1);
+    let is_meant = |term: &&(&str, &str)| help.finds(&format!("{TERMS} {} {}", term.0, term.1));
     let terms: Vec<_> = glossary(help.mode()).iter().filter(is_meant).collect();
     let mut rows = Vec::new();
     for (group, keys) in groups {
@@ -171,17 +176,22 @@ fn found_elsewhere(
     for (mode, title) in places {
         let is_here = mode == help.mode();
         let bindings = keymap::bindings(mode);
+        let glyphs = view.theme.glyphs;
         let bindings =
             bindings.filter(|binding| !is_here || !is_listed(view, binding.action, scene));
-        let mut keys: Vec<KeyRow> = Vec::new();
-        for (group, rows) in keymap::groups(bindings, view.theme.glyphs) {
-            let found = |(keys, words): &KeyRow| help.finds(group.title(), keys, words);
-            keys.extend(rows.into_iter().filter(found));
-        }
+        let found = bindings.filter(|binding| help.finds(&keymap::said_of(binding, glyphs)));
+        let groups = keymap::groups(found, glyphs).into_iter();
+        let keys: Vec<KeyRow> = groups.flat_map(|(_, rows)| rows).collect();
         let title = if is_here { "here, but not now" } else { title };
         if !keys.is_empty() {
             all.push((title, keys));
         }
+    }
+    let remedies = RemedyId::all().map(|id| (id.spec().key.to_string(), id.spec().title));
+    let remedies = remedies.filter(|(key, title)| help.finds(&format!("{REMEDIES} {key} {title}")));
+    let remedies: Vec<KeyRow> = remedies.collect();
+    if !remedies.is_empty() {
+        all.push((REMEDIES, remedies));
     }
     all
 }

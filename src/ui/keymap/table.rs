@@ -109,6 +109,7 @@ pub static TABLE: &[Binding] = &[
     bind(InputMode::Step, &[Key::plain('L')], Action::Step(StepMove::LargestStep), "largest", "the traced step with the highest peak"),
     bind(InputMode::Step, &[Key::plain('o')], Action::Step(StepMove::FailedStep), "ran out", "the step that ran out of memory"),
     bind(InputMode::Step, &[Key::plain('P')], Action::SaveSnapshot, "", "save PyTorch's own snapshot of now (pytorch.org/memory_viz)"),
+    bind(InputMode::Step, &[Key::plain('R')], Action::WriteReport, "report", "write the report of this session: a page to keep or to send"),
     bind(InputMode::Step, &[Key::plain(',')], Action::Step(StepMove::EventBack), "", "cursor back by one allocation or free"),
     bind(InputMode::Step, &[Key::plain('.')], Action::Step(StepMove::EventForward), "", "cursor on by one allocation or free"),
     bind(InputMode::Step, &[Key::plain('g'), Key::code(KeyCode::Home)], Action::Step(StepMove::ToStart), "", "cursor to the step's beginning"),

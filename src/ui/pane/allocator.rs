@@ -251,7 +251,7 @@ fn largest_free(state: &State, rank: &RankState) -> String {
     });
     match oom.and_then(|oom| oom.record.as_ref()?.largest_free) {
         Some(bytes) => format!("{bytes} at the OOM"),
-        None => String::from("known after an OOM"),
+        None => String::from("known at an OOM"),
     }
 }
 

@@ -122,6 +122,7 @@ fn draw_outcome(pen: &mut Pen, theme: &Theme, run: &Run, compared: bool) {
         // That it was ended is what oomph wanted.
         RunOutcome::Failed(_) if run.measured.is_some() => theme.glyphs.dot,
         RunOutcome::Finished | RunOutcome::Stopped => theme.glyphs.dot,
+        RunOutcome::Failed(_) if run.measured.is_some() => theme.glyphs.dot,
         RunOutcome::TrainedNothing | RunOutcome::OutOfMemory | RunOutcome::Failed(_) => {
             theme.glyphs.cross
         }

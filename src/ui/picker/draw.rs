@@ -251,6 +251,12 @@ fn ends<'t>(command: &'t str, room: u16, ellipsis: &str) -> Cow<'t, str> {
         }
         tail = rest.as_str();
     }
+    // A number without its first digits would be another one.
+    let is_within =
+        command.len() > tail.len() && !command[..command.len() - tail.len()].ends_with(' ');
+    if let Some((_, words)) = tail.split_once(' ').filter(|_| is_within) {
+        tail = words;
+    }
     format!("{head}{ellipsis}{tail}").into()
 }
 

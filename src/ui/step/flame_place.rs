@@ -28,6 +28,9 @@ pub(super) fn names(nodes: &[&FlameNode]) -> Vec<String> {
     nodes.iter().map(|node| node.name.clone()).collect()
 }
 
+/// From this share of the outermost part on, a part within it has nearly all of it.
+const NEARLY_ALL: f64 = 0.9;
+
 impl FlamePlace {
     /// The selected part with what contains it; the largest part where nothing is selected.
     pub fn selection<'n>(&self, nodes: &'n [FlameNode]) -> Vec<&'n FlameNode> {
@@ -61,8 +64,17 @@ impl FlamePlace {
             FlameMove::Parent | FlameMove::Larger | FlameMove::Smaller if is_zoomed => None,
             FlameMove::Parent => (!above.is_empty()).then(|| names(above)),
             FlameMove::Child => {
-                let child = selected.children.first()?;
-                Some([names(&selection), vec![child.name.clone()]].concat())
+                let mut path = selection.clone();
+                path.push(selected.children.first()?);
+                // From the outermost part it goes on to where memory is divided: a part with nearly all of it tells nothing new.
+                while self.selected.is_empty()
+                    && let Some(inner) = path.last()
+                    && inner.bytes >= selected.bytes.scale(NEARLY_ALL)
+                    && let Some(child) = inner.children.first()
+                {
+                    path.push(child);
+                }
+                Some(names(&path))
             }
             FlameMove::Larger => beside(-1),
             FlameMove::Smaller => beside(1),
@@ -137,6 +149,18 @@ mod tests {
         assert_eq!(moved(&[Child, Parent]).selected, ["model"]);
         assert_eq!(moved(&[Smaller]).selected, ["head"]);
         assert!(!moved(&[Smaller]).can(Child, &tree()));
+    }
+
+    #[test]
+    fn the_first_way_in_leads_to_where_memory_is_divided() {
+        let layers = vec![node("attn", 6, vec![]), node("mlp", 3, vec![])];
+        let inner = vec![node("blocks", 95, layers)];
+        let tree = vec![node("model", 100, inner)];
+        let mut place = FlamePlace::default();
+        place.go(FlameMove::Child, &tree);
+        assert_eq!(place.selected, ["model", "blocks", "attn"]);
+        place.go(FlameMove::Parent, &tree);
+        assert_eq!(place.selected, ["model", "blocks"]);
     }
 
     #[test]

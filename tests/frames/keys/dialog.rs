@@ -120,6 +120,11 @@ fn what_may_not_fit_is_under_enter_where_nothing_else_fits_and_says_so() {
 #[test]
 fn what_will_not_help_is_not_under_enter() {
     let (story, mut view) = staged("oom-leak");
+    let frame = crate::frames::text(&crate::frames::draw(&story, &view, 100, 60));
+    assert!(!frame.contains("Space combine"), "{frame}");
+    assert_eq!(press(&story, &mut view, KeyCode::Char(' ')), None);
+    let frame = crate::frames::text(&crate::frames::draw(&story, &view, 100, 60));
+    assert!(frame.contains("nothing to combine here"), "{frame}");
     assert_eq!(press(&story, &mut view, KeyCode::Enter), None);
     let frame = crate::frames::text(&crate::frames::draw(&story, &view, 100, 60));
     assert!(frame.contains("where the allocation failed"), "{frame}");
