@@ -140,7 +140,7 @@ impl Session {
             Stage::TracedToTheEnd => replayed(&path("traced.jsonl"), &recordings::traced(true)),
             Stage::Leaked => {
                 let argv = ["replay", "--at", "end", LEAK].map(String::from);
-                (argv.into(), [DIALOG, "w what leaks"])
+                (argv.into(), ["d details", "w what leaks"])
             }
             Stage::Replay => (
                 vec!["replay".into(), RECORDING.into()],
