@@ -315,19 +315,17 @@ impl<'a> RemedyPredictor<'a> {
         let then = self.model.needs_under(&target, alloc_conf, cap)?;
         (runs && then.likely <= room && now.likely > room).then(|| match then.high <= room {
             true => fits_within(then, room, self.model.basis(&target)),
-            false => tight(then, room),
+            false => tight(then, room, self.model.basis(&target)),
         })
     }
 
     /// The command as it ran, with `free` available; `None` if its need is unknown.
     pub fn on(&self, free: Bytes) -> Option<Expectation> {
-        match self.model.needs(&self.target(&[])) {
-            Forecast::Within(needs) if needs.high <= free => Some(fits_within(
-                needs,
-                free,
-                self.model.basis(&self.target(&[])),
-            )),
-            Forecast::Within(needs) => Some(tight(needs, free)),
+        let target = self.target(&[]);
+        let basis = self.model.basis(&target);
+        match self.model.needs(&target) {
+            Forecast::Within(needs) if needs.high <= free => Some(fits_within(needs, free, basis)),
+            Forecast::Within(needs) => Some(tight(needs, free, basis)),
             Forecast::Extrapolated(needs, how) => Some(extrapolated(needs, Some(free), how)),
             Forecast::AtLeast(..) | Forecast::Unknown => None,
         }

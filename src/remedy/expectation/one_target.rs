@@ -2,7 +2,8 @@
 
 use super::RemedyPredictor;
 use super::verdict::{
-    ROOM_UNKNOWN, at_least, beyond, by_inputs, extrapolated, fits_within, may_be_tried, tight,
+    ROOM_UNKNOWN, at_least, beyond, by_inputs, extrapolated, fits_within, is_nobodys, may_be_tried,
+    tight,
 };
 use crate::diagnosis::Phrase;
 use crate::event::Phase;
@@ -43,7 +44,7 @@ impl RemedyPredictor<'_> {
                 Some(room) if needs.high <= room => {
                     fits_within(needs, room, self.model.basis(target))
                 }
-                Some(room) => tight(needs, room),
+                Some(room) => tight(needs, room, self.model.basis(target)),
             },
             Forecast::Extrapolated(needs, how) => extrapolated(needs, self.room, how),
             Forecast::AtLeast(least, Unseen::NoStep) if self.room.is_none_or(|r| least <= r) => {
@@ -100,8 +101,9 @@ impl RemedyPredictor<'_> {
             let reserved = on_card.reserved.shown();
             expectation.words.push("; ", format!("reserves {reserved}"));
         }
-        let is_rough = |(low, high)| Estimate::new(low, low, high).is_rough();
-        if expectation.within.is_some_and(is_rough) {
+        let basis = self.model.basis(target);
+        let has_no_figure = |(low, high)| is_nobodys(Estimate::new(low, low, high), basis);
+        if expectation.within.is_some_and(has_no_figure) {
             // No figure to hold the run against.
             expectation.peak = None;
         }

@@ -47,7 +47,7 @@ impl RemedyPredictor<'_> {
             Some(room) if needs.high <= room && may_fit => {
                 fits_within(needs, room, Some(Basis::Estimated))
             }
-            Some(room) => tight(needs, room),
+            Some(room) => tight(needs, room, Some(Basis::Estimated)),
         };
         Expectation {
             basis: Some(Basis::Estimated),

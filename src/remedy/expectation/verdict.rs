@@ -29,9 +29,18 @@ pub fn at_least(least: Bytes, room: Option<Bytes>, words: Phrase) -> Expectation
     }
 }
 
+/// Whether the figure between its ends is a middle that nobody has computed. What was measured or rehearsed has one, however
+/// far its ends are apart: cuDNN may take all that is free while it tries its algorithms.
+pub fn is_nobodys(needs: Estimate, basis: Option<Basis>) -> bool {
+    match basis {
+        Some(Basis::Measured | Basis::Rehearsed) => false,
+        Some(Basis::Estimated) | None => needs.is_rough(),
+    }
+}
+
 /// All of the interval fits: it is known to, unless the figure is only estimated.
 pub fn fits_within(needs: Estimate, room: Bytes, basis: Option<Basis>) -> Expectation {
-    if needs.is_rough() {
+    if is_nobodys(needs, basis) {
         // What is left of the room is as open.
         let words = format!("needs {}, likely fits in {room}", needs.ends());
         return Expectation {
@@ -57,14 +66,14 @@ pub fn fits_within(needs: Estimate, room: Bytes, basis: Option<Basis>) -> Expect
 }
 
 /// It won't fit if the least that it needs is too much, likely won't if the likely need is, or else may not.
-pub fn tight(needs: Estimate, room: Bytes) -> Expectation {
+pub fn tight(needs: Estimate, room: Bytes, basis: Option<Basis>) -> Expectation {
     if needs.low > room {
         let [low, shown_room] = needs.low.apart(room);
         let words = format!("won't fit: needs at least {low}, {shown_room} available");
         return needing(needs, Some(room), Some(false), words.into());
     }
     let (mut shown, shown_room) = needs.shown_beside(room);
-    if needs.is_rough() {
+    if is_nobodys(needs, basis) {
         shown = needs.ends();
     }
     if needs.likely > room {
@@ -195,19 +204,19 @@ mod tests {
         let room = gib(23.48);
         let around = |likely: f64| Estimate::new(gib(likely - 0.2), gib(likely), gib(likely + 1.0));
         assert_eq!(
-            tight(around(23.52), room).words,
+            tight(around(23.52), room, None).words,
             "likely won't fit: needs 23.52 GiB (23.32–24.52), 23.48 GiB available"
         );
         assert_eq!(
-            tight(around(23.46), room).words,
+            tight(around(23.46), room, None).words,
             "may not fit: needs 23.46 GiB (23.26–24.46), 23.48 GiB available"
         );
         assert_eq!(
-            tight(around(23.71), room).words,
+            tight(around(23.71), room, None).words,
             "won't fit: needs at least 23.51 GiB, 23.48 GiB available"
         );
         assert_eq!(
-            tight(around(24.0), room).words,
+            tight(around(24.0), room, None).words,
             "won't fit: needs at least 23.8 GiB, 23.5 GiB available"
         );
     }

@@ -364,6 +364,12 @@ fn what_is_tried_for_a_moment_is_no_part_of_the_need() {
     let all = offers(&scene);
     let said = &one(&all, RemedyId::Batch).expectation;
     let (peak, needs) = (said.peak.unwrap().likely, said.needs.unwrap());
+    // The least and the most are far apart, and yet the figure between them is computed.
+    let (least, most) = said.within.unwrap();
+    assert!(
+        most > least.scale(2.0) && said.words.contains(&needs.to_string()),
+        "{said:?}"
+    );
     assert!(peak > needs, "{said:?}");
     assert!(!said.words.contains("of it allocated"), "{}", said.words);
     let expected = format!("a peak of {peak} where there is room");
