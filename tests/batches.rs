@@ -505,7 +505,9 @@ fn run_in(project: &Path, home: &Path, kind: &Kind) -> Session {
 /// What is wrong with what became of a program; nothing if all is well.
 fn complaint(kind: &Kind, session: &Session) -> Option<String> {
     let last = session.stdout.lines().last().unwrap_or_default();
-    let ran_out = session.said.contains("ran out of memory");
+    let ran_out = ["oomph: out of memory", "ran out of memory"]
+        .iter()
+        .any(|words| session.said.contains(words));
     let is_right = match kind.outcome {
         Changed(words, prints) => {
             let next = session

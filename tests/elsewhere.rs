@@ -355,7 +355,10 @@ fn jobs_of_an_array_and_requeues_are_told_apart() {
     let several = cluster.refusal(&["report", "1230"]);
     assert!(several.contains("matches several sessions"), "{several}");
     let none = cluster.refusal(&["report", "1230_9"]);
-    assert!(none.contains("`oomph ls --all` lists them"), "{none}");
+    assert!(
+        none.contains("`oomph ls --all` lists the sessions"),
+        "{none}"
+    );
     let ended = cluster.refusal(&["attach", "1230_8"]);
     assert!(ended.contains("has ended"), "{ended}");
 }

@@ -704,7 +704,7 @@ fn a_request_can_be_cancelled_and_an_end_in_the_middle_ends_the_server() {
 }
 
 #[test]
-fn a_thousand_calls_in_a_row_take_no_more_memory() {
+fn calls_without_end_take_no_more_memory() {
     let home = Home::new();
     home.demo(&["--batch-size", "8", "--steps", "2"]);
     let mut client = home.server(&[]);
@@ -716,15 +716,20 @@ fn a_thousand_calls_in_a_row_take_no_more_memory() {
         client.call("show_step", json!({"session": "nope"}));
         client.call("read_session", json!({"session": "../x"}));
     };
-    for _ in 0..20 {
-        round(&mut client);
+    // The allocator keeps another arena now and then, at no round that could be named; what is never given back grows in each of
+    // them. A round is five calls.
+    let mut seen = vec![client.memory()];
+    while seen.len() < 7 {
+        for _ in 0..40 {
+            round(&mut client);
+        }
+        let now = client.memory();
+        if now < seen[seen.len() - 1] + 256 {
+            return;
+        }
+        seen.push(now);
     }
-    let before = client.memory();
-    for _ in 0..200 {
-        round(&mut client);
-    }
-    let after = client.memory();
-    assert!(after < before + 4_096, "{before} KiB, then {after} KiB");
+    panic!("memory after each 40 rounds, in KiB: {seen:?}");
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn fault_69_a_traceback_in_pieces_is_recognized() {
     let said = String::from_utf8(training.output().1).expect("text");
     assert!(said.contains("\noomph: "), "{said}");
     let mut training = Scene::new().size(40, 120).screen(&["oom:pieces", "exit:1"]);
-    training.terminal().wait_for(DIALOG, PATIENCE);
+    training.terminal().wait_for("d details", PATIENCE);
     quit(&mut training);
     training.finish(Exit::Code(1));
 }
