@@ -313,9 +313,13 @@ fn remains(case: &OomContext) -> Option<String> {
         Some(piece) => format!("in pieces of at most {piece}"),
         None => "in pieces".into(),
     };
+    let left = cached + free;
+    let whole = match case.fits_barely() {
+        true => "Even in one piece it would barely fit.",
+        false => "In one piece that would do for this request, but the GPU is nearly full.",
+    };
     Some(format!(
-        "{} remain, but not in one piece: PyTorch has {cached} cached {piece}, and {free} is free on the GPU. Even in one piece it would barely fit.",
-        cached + free
+        "{left} remain, but not in one piece: PyTorch has {cached} cached {piece}, and {free} is free on the GPU. {whole}"
     ))
 }
 

@@ -132,8 +132,8 @@ fn in_one_piece(case: &OomContext) -> Option<String> {
     };
     // Where the GPU is nearly full, too, that is told as another finding of the same figures.
     let barely = match case.is_full() {
-        Some(true) => "barely ",
-        Some(false) | None => "",
+        Some(true) if case.fits_barely() => "barely ",
+        Some(_) | None => "",
     };
     (needed <= room)
         .then(|| format!("Without fragmentation this request would {barely}have fit: {words}."))

@@ -23,6 +23,9 @@ const ROUNDING: Bytes = Bytes::mib(11);
 /// So much of a GPU may be the driver's own; measured: 13 MiB on an H200.
 const OF_THE_DRIVER: Bytes = Bytes::mib(32);
 
+/// What is left of the GPU is little where it is less than so many times what was requested.
+const FEW_REQUESTS: f64 = 4.0;
+
 /// One OOM and the numbers around it; `None` is unknown.
 pub(super) struct OomContext<'a> {
     pub oom: &'a OomIncident,
@@ -316,6 +319,13 @@ impl<'a> OomContext<'a> {
             (Phase::Optimizer, Some(step)) => format!("in optimizer step {step}"),
             (_, Some(step)) => format!("{phase} of step {step}"),
         })
+    }
+
+    /// Whether what is cached and free, in one piece, would be little more than what was requested.
+    pub fn fits_barely(&self) -> bool {
+        let left = self.cached.unwrap_or_default() + self.free.unwrap_or_default();
+        self.requested
+            .is_none_or(|requested| left < requested.scale(FEW_REQUESTS))
     }
 
     /// "312 MiB requested"

@@ -23,7 +23,7 @@ use std::time::Duration;
 #[derive(Debug, Default, Serialize)]
 pub struct SessionRow {
     pub id: String,
-    /// `starting`, `running`, `stopping`, `waiting at OOM`, `relaunching`, `ending`, `not answering`;
+    /// `starting`, `running`, `stopping`, `waiting at OOM`, `ended, held open`, `relaunching`, `ending`, `not answering`;
     /// of one that has ended the outcome of its last run: `finished`, `out of memory`, `stopped`, `measured` (by `oomph fit`),
     /// `exit 1`, `SIGKILL`, `not started`, or `interrupted` if the recording doesn't have its end;
     /// of one elsewhere also `silent`, if it was not heard for some time.

@@ -49,12 +49,12 @@ pub fn predicted(
             .run()
             .and_then(|run| capacity_of(&state, run))
             .or(capacity);
-        if batches.is_empty() {
-            let recorded = EndedSession::new(&state, None);
-            ended_room = recorded
-                .and_then(|recorded| recorded.room_for_batch().ok())
-                .or(ended_room);
-        }
+        let recorded = EndedSession::new(&state, None);
+        let room = recorded.and_then(|recorded| recorded.room_for_batch().ok());
+        let steps = state.run().map_or(0, |run| run.steps());
+        ended_room = room
+            .map(|room| (room, room.is_shown_by(steps)))
+            .or(ended_room);
         // Its process may have told what sets the batch, and this command is read as those of its runs are.
         let launch = LaunchEnvironment {
             told: state.knobs.as_ref(),
@@ -100,8 +100,8 @@ pub fn predicted(
     };
     let room = capacity.map(|capacity| capacity - NON_TORCH_USUAL);
     // What a report says of the same recording goes before what the peaks say.
-    let ended_room = ended_room.filter(|room: &BatchRoom| room.now == reading.at_once);
-    let largest = ended_room.map(|room| room.could);
+    let larger = ended_room.filter(|(room, _): &(BatchRoom, bool)| room.now == reading.at_once);
+    let largest = larger.map(|(room, _)| room.could);
     let largest = largest.or_else(|| {
         let room = room?;
         let like = Target {
@@ -122,6 +122,7 @@ pub fn predicted(
         needs: asked.iter().map(|batch| (*batch, need(*batch))).collect(),
         sources,
         room,
+        larger,
         why_unknown,
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::document::text::{TextLayout, lines};
 use crate::document::{DocumentBlock, Figure};
-use crate::forecast::{Estimate, Progress};
+use crate::forecast::{BatchRoom, Estimate, Progress};
 use crate::units::Bytes;
 use serde_json::{Value, json};
 
@@ -33,6 +33,8 @@ pub struct PredictedBatches {
     pub sources: Vec<String>,
     /// What PyTorch could reserve on the GPU that was recorded last, if nobody else uses it.
     pub room: Option<Bytes>,
+    /// How far the batch of the last recorded run could have gone, and whether its steps show that.
+    pub larger: Option<(BatchRoom, bool)>,
     /// Why nothing is known, where that is so.
     pub why_unknown: String,
 }
@@ -78,7 +80,7 @@ impl PredictedBatches {
             return String::new();
         }
         let rows = (self.needs.iter())
-            .map(|(batch, need)| Figure::new(format!("batch {batch}"), self.row(need)));
+            .map(|(batch, need)| Figure::new(format!("batch {batch}"), self.row(*batch, need)));
         let from = match self.sources.as_slice() {
             [one] => format!("predicted from session {one}"),
             several => format!("predicted from sessions {}", several.join(", ")),
@@ -104,7 +106,7 @@ impl PredictedBatches {
         text.trim_start_matches('\n').into()
     }
 
-    fn row(&self, need: &BatchNeed) -> String {
+    fn row(&self, batch: u64, need: &BatchNeed) -> String {
         let (peak, needs, is_partial) = match need {
             BatchNeed::Unknown => return format!("unknown: {}", self.why_unknown),
             BatchNeed::AtLeast(least) => {
@@ -115,9 +117,20 @@ impl PredictedBatches {
             BatchNeed::Within { peak, needs } => (peak, needs, false),
             BatchNeed::Extrapolated { peak, needs, .. } => (peak, needs, true),
         };
+        // The report of that run says the same of it.
+        let larger = self
+            .larger
+            .filter(|(room, _)| (room.now + 1..=room.could).contains(&batch));
         let verdict = self.room.map_or("", |room| {
-            if needs.likely > room {
+            if needs.low > room {
                 ", won't fit"
+            } else if let Some((_, is_shown)) = larger {
+                match is_shown {
+                    true => ", would fit",
+                    false => ", may fit",
+                }
+            } else if needs.likely > room {
+                ", likely won't fit"
             } else if needs.high > room {
                 ", may not fit"
             } else if is_partial {
@@ -137,6 +150,7 @@ impl PredictedBatches {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::forecast::RoomBasis;
 
     fn around(gib: f64) -> Estimate {
         let of = |factor: f64| Bytes((gib * factor * f64::from(1 << 30)) as u64);
@@ -162,6 +176,7 @@ mod tests {
             ],
             sources: vec!["20260301-090000-python".into()],
             room: Some(Bytes::gib(23)),
+            larger: None,
             why_unknown: String::new(),
         };
         assert_eq!(
@@ -174,6 +189,32 @@ mod tests {
              predicted from session 20260301-090000-python; PyTorch can have 23.0 GiB of the GPU that it ran on\n"
         );
         assert_eq!(said.json_lines().lines().count(), 4);
+        // What the screen and the report say of the run stands here too.
+        let larger = BatchRoom {
+            now: 8,
+            could: 16,
+            basis: RoomBasis::Peaks,
+            is_alone: false,
+            parts: 1,
+        };
+        for (is_shown, words) in [(true, "would fit"), (false, "may fit")] {
+            let said = PredictedBatches {
+                needs: said.needs.clone(),
+                larger: Some((larger, is_shown)),
+                command: said.command.clone(),
+                sources: Vec::new(),
+                room: said.room,
+                why_unknown: String::new(),
+            };
+            let text = said.text();
+            let row = |batch: &str| text.lines().find(|line| line.contains(batch)).unwrap();
+            assert!(
+                row("batch 16").contains(&format!("(20.9–24.2), {words};")),
+                "{text}"
+            );
+            assert!(row("batch 8 ").contains(", fits;"), "{text}");
+            assert!(row("batch 24").contains(", won't fit;"), "{text}");
+        }
         let nothing = PredictedBatches {
             needs: vec![(8, BatchNeed::Unknown)],
             why_unknown: "no run is recorded".into(),

@@ -56,7 +56,10 @@ pub(super) fn in_dialog(asked: Action, view: &View, scene: &Scene) -> Option<Str
         }
         (_, Subject::Elsewhere(_)) => ONLY_WATCHED.into(),
         (_, Subject::Recording(_)) => STARTED_FROM_HERE.into(),
-        (_, Subject::Own) => "not now: the program is still ending".into(),
+        (_, Subject::Own) => {
+            let waiting = scene.waiting.unwrap_or("the program is still ending");
+            format!("not now: {waiting}")
+        }
     })
 }
 

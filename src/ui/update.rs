@@ -105,7 +105,7 @@ impl View {
                     }
                     let asked = keymap::actions(mode, &key).next()?;
                     let why = no_use::in_dialog(asked, self, scene)?;
-                    self.told(why, scene.state.now);
+                    self.no_use(why, scene.state.now);
                     None
                 }
                 (None, None) if matches!(mode, InputMode::Watching | InputMode::Step) => {

@@ -15,9 +15,12 @@ pub(crate) enum Activity {
     Stopping,
     /// Waiting for a decision after an OOM.
     Waiting,
+    /// The last run has ended without an OOM, and the screen stays.
+    Held,
     Relaunching,
     Ending,
-    /// The front is gone, or doesn't answer.
+    /// The front is gone, or doesn't answer, or is a later version's.
+    #[serde(other)]
     Unknown,
 }
 
@@ -28,6 +31,7 @@ impl Activity {
             Activity::Running => "running",
             Activity::Stopping => "stopping",
             Activity::Waiting => "waiting at OOM",
+            Activity::Held => "ended, held open",
             Activity::Relaunching => "relaunching",
             Activity::Ending => "ending",
             Activity::Unknown => "unknown",

@@ -9,7 +9,7 @@ use crate::live::news::NewsInputs;
 use crate::live::phase::{Departure, PhaseName};
 use crate::live::session::summary::{Activity, Summary};
 use crate::report::news::{NewsKind, WhatFollows};
-use crate::state::{RankState, Run};
+use crate::state::{RankState, Run, RunOutcome};
 use crate::supervise::KeeperOrder;
 use std::time::Duration;
 
@@ -99,7 +99,12 @@ impl SessionController {
             PhaseName::Starting => Activity::Starting,
             PhaseName::Running if self.session.waiting().is_some() => Activity::Stopping,
             PhaseName::Running => Activity::Running,
-            PhaseName::Deciding | PhaseName::Asking => Activity::Waiting,
+            PhaseName::Deciding | PhaseName::Asking => {
+                match self.session.state.run().map(|run| run.outcome()) {
+                    Some(RunOutcome::OutOfMemory) | None => Activity::Waiting,
+                    Some(_) => Activity::Held,
+                }
+            }
             PhaseName::Sweeping | PhaseName::Proving | PhaseName::Gating | PhaseName::Preparing => {
                 Activity::Relaunching
             }

@@ -82,7 +82,9 @@ fn below(theme: &Theme, editor: &Editor, scene: &Scene, width: u16) -> Vec<Style
             true => vec![StyledLine::of("the command is unchanged", Tone::Dim)],
             false => canvas::difference("unchanged, with  ", &kept, width),
         };
-        lines.extend(need);
+        // What it takes where it goes well is on the screen, and no estimate beside it would be better.
+        let ran_out = scene.state.run().is_some_and(|run| run.oom_count > 0);
+        lines.extend(need.into_iter().filter(|_| ran_out));
         return lines;
     }
     let mut pieces = difference::brief(theme, Some(&before), &changes);

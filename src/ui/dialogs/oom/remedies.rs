@@ -535,8 +535,12 @@ pub(super) fn meanwhile(page: Page) -> Vec<StyledLine> {
             return page.labelled("now", vec![(words, Tone::Dim)]);
         }
         (Subject::Recording(replay), Some(_)) if replay.goes_on => {
+            let key = match page.dialog.to_apply(scene).is_empty() {
+                true => "the key of a remedy",
+                false => "Enter",
+            };
             let words = format!(
-                "this session has ended: Enter goes on in a new one{}",
+                "this session has ended: {key} goes on in a new one{}",
                 behind(page)
             );
             return page.labelled("now", vec![(words, Tone::Dim)]);
