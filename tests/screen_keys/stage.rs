@@ -147,7 +147,9 @@ impl Session {
                 ["replay x1", "run 1"],
             ),
         };
-        let shell = shell.iter().copied().chain([OOMPH]);
+        // What a key writes where it is started belongs to the test.
+        let home = directory.path().display().to_string();
+        let shell = shell.iter().copied().chain(["env", "-C", &home, OOMPH]);
         let argv: Vec<String> = shell.map(String::from).chain(argv).collect();
         let env: Vec<(&str, &str)> = env
             .iter()
