@@ -124,7 +124,7 @@ impl fmt::Display for BatchRoom {
         )?;
         match traced.as_large_as {
             Some(larger) => write!(f, ", as large as step {larger}, the largest seen")?,
-            None => f.write_str("; no step or evaluation was larger")?,
+            None => f.write_str("; no step or evaluation was notably larger")?,
         }
         f.write_str(alone)?;
         f.write_str("; oomph fit measures it")
@@ -431,7 +431,7 @@ mod tests {
             "batch {} would fit (now 64) with inputs like those so far: ",
             found.could
         );
-        let ends = "the allocations of step 3 replayed; no step or evaluation was larger; oomph fit measures it";
+        let ends = "the allocations of step 3 replayed; no step or evaluation was notably larger; oomph fit measures it";
         assert_eq!(words, format!("{begins}{ends}"));
         // Less room, no gain; and what the run does not show is not believed.
         search.room = search.reserved.scale(1.1);

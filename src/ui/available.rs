@@ -164,7 +164,8 @@ pub(super) fn has_grown(view: &View, scene: &Scene) -> bool {
 /// Whether a key shows what that is, or has it looked for.
 fn tells_what_leaks(view: &View, scene: &Scene) -> bool {
     let is_told = choice::knows_what_grows(view, scene) || choice::askable(view, scene).is_some();
-    is_told && has_grown(view, scene)
+    let is_held = scene.state.oom().is_some() && choice::knows_who_keeps(view, scene);
+    is_told && has_grown(view, scene) || is_held
 }
 
 /// Whether footer and help list an action. Ctrl-C quits what can only be watched, but its words speak of
@@ -176,6 +177,9 @@ pub(super) fn is_listed(view: &View, action: Action, scene: &Scene) -> bool {
         (Action::Relaunch | Action::StopAndRelaunch, Some(Dialog::Oom(dialog))) => {
             !dialog.to_apply(scene).is_empty()
         }
+        // Who keeps memory alive is shown to whoever asks, and named where it grows.
+        (Action::OpenLeak, _) => has_grown(view, scene),
+        (Action::Step(StepMove::WhatLeaks), _) if view.step.is_none() => has_grown(view, scene),
         (_, _) => true,
     };
     is_available(view, action, scene) && is_true

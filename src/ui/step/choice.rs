@@ -119,6 +119,14 @@ pub(in crate::ui) fn retainers<'a>(
     process(view, scene)?.1.retainers.as_ref()
 }
 
+/// Whether it is known who keeps memory alive, or which lines grew up to an OOM.
+pub(in crate::ui) fn knows_who_keeps(view: &View, scene: &Scene) -> bool {
+    let record = scene.state.oom().and_then(|oom| oom.record.as_ref());
+    let found = retainers(view, scene).map(|(_, found)| found);
+    record.is_some_and(|record| !record.growing.is_empty())
+        || found.is_some_and(|found| !found.retainers.is_empty() || !found.growing.is_empty())
+}
+
 /// Whether anything is known of what grows: by a step that was traced, by a search for who keeps it alive, or by the OOM.
 pub(in crate::ui) fn knows_what_grows(view: &View, scene: &Scene) -> bool {
     let record = scene.state.oom().and_then(|oom| oom.record.as_ref());
