@@ -49,12 +49,9 @@ impl Height {
     }
 }
 
-/// The axis is broken where not more than this part of the capacity is used. The part that is drawn then is halved as long as it holds
-/// all, so that the scale changes when that has doubled, and not before.
-const LITTLE_USED: u64 = 4;
-
-/// The smallest part that is drawn.
-const SMALLEST_PART: u64 = 32;
+/// Parts of the capacity up to which the axis is drawn where little of it is used: the smallest that holds all. They are far apart, so
+/// that the scale changes when what is used has grown by a third at least, and not before.
+const PARTS: [u64; 11] = [4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
 
 /// Rows of a plot that has one above a broken axis, and one more that says so.
 const ROWS_TO_BREAK: u16 = 3;
@@ -244,10 +241,7 @@ fn top_if_broken(state: &State, device: &DeviceState) -> Option<Bytes> {
     let others = [most_of(&device.used), most_of(&device.allocated), predicted];
     let most = others.into_iter().flatten().fold(reserved, Bytes::max);
     let holds = |part: u64| most.scale(1.15) <= Bytes(capacity.0 / part);
-    let parts = std::iter::successors(Some(LITTLE_USED), |part| part.checked_mul(2));
-    let smallest = parts
-        .take_while(|part| *part <= SMALLEST_PART && holds(*part))
-        .last()?;
+    let smallest = PARTS.into_iter().take_while(|part| holds(*part)).last()?;
     Some(Bytes(capacity.0 / smallest))
 }
 
