@@ -219,8 +219,8 @@ impl OpenTraceback {
             return true;
         }
         // Python prints the source below the call, indented further.
-        let is_error = ERROR.is_match(text.trim_start());
-        let is_below = self.since == 0 && self.is_pythons && text.starts_with("    ") && !is_error;
+        let is_indented = self.since == 0 && self.is_pythons && text.starts_with("    ");
+        let is_below = is_indented && !ERROR.is_match(text.trim_start());
         if is_below {
             last.code = cut(text);
         }
