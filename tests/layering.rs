@@ -14,6 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// The binaries of tests; each names its files.
+const BINARIES: [&str; 3] = ["pure", "processes", "thorough"];
+
 /// A file has one subject, and at most this many lines.
 const LONGEST_FILE: usize = 800;
 
@@ -324,7 +327,7 @@ fn the_tests_own_map_names_all_of_them() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let read = |name: &str| fs::read_to_string(tests.join(name)).expect("a file of tests");
     let map = read("README.md");
-    let roots = read("pure.rs") + &read("processes.rs");
+    let roots = BINARIES.map(|name| read(&format!("{name}.rs"))).concat();
     let mut found = 0;
     for line in roots.lines() {
         let Some(name) = line
@@ -666,15 +669,15 @@ fn a_table_that_points_upwards_is_no_table() {
 fn every_test_file_belongs_to_a_binary() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
     let read = |name: &str| fs::read_to_string(tests.join(name)).expect("a binary's root");
-    let roots = read("pure.rs") + &read("processes.rs");
+    let roots = BINARIES.map(|name| read(&format!("{name}.rs"))).concat();
     for (file, _) in sources(&tests) {
         let Some(name) = file.strip_suffix(".rs").filter(|name| !name.contains('/')) else {
             continue;
         };
         let named = roots.contains(&format!("mod {name};"));
         assert!(
-            named || matches!(name, "pure" | "processes"),
-            "tests/{file} is in neither tests/pure.rs nor tests/processes.rs"
+            named || BINARIES.contains(&name),
+            "tests/{file} is in none of {BINARIES:?}"
         );
     }
 }

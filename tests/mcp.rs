@@ -1,8 +1,8 @@
 //! `oomph mcp` as a program, by a small client of our own on its pipes: an agent's loop, every tool over recordings of a GPU
 //! and over the demo, what hostile clients send, and a thousand calls.
 
+use crate::harness::schema::problems;
 use crate::harness::{PATIENCE, at_home, wait_until};
-use crate::json::problems;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};

@@ -8,10 +8,10 @@
 pub mod frames;
 pub mod keys;
 pub mod processes;
+pub mod schema;
 mod signals;
 mod stranger;
 pub mod terminal;
-mod tests;
 
 pub use keys::Key;
 pub use processes::Marker;

@@ -1,6 +1,6 @@
-//! The harness tried on programs whose behaviour is known: `sh -c`.
+//! The tests' own terminal and eyes (`harness`), tried on programs whose behaviour is known: `sh -c`.
 
-use super::{Key, Marker, PATIENCE, Terminal, processes, wait_until};
+use crate::harness::{Key, Marker, PATIENCE, Terminal, processes, wait_until};
 use nix::sys::signal::Signal;
 use oomph::event::Exit;
 use oomph::units::Bytes;
@@ -60,7 +60,7 @@ fn a_frame_is_seen_whole_or_not_at_all() {
 fn a_frame_may_be_cut_anywhere() {
     let bytes = b"a\x1b[?2026hb\x1b[?2026lc\x1b[?2026hd\x1b[?2026le\x1b[1m\x1b";
     for cut in 0..bytes.len() {
-        let mut frames = super::frames::Frames::default();
+        let mut frames = crate::harness::frames::Frames::default();
         let mut shown = frames.whole(&bytes[..cut]);
         let halves = shown.iter().filter(|byte| b"bd".contains(byte)).count();
         let ends = shown.windows(8).filter(|at| at == b"\x1b[?2026l").count();
