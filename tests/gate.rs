@@ -82,14 +82,29 @@ fn the_next_run_waits_until_the_memory_is_back() {
     nvml.say(&format!("{DEVICE}used 0 100000000\n"));
     let mut session = Session::start(Some(&nvml));
     session.terminal.wait_for("training", PATIENCE);
-    // The driver goes on charging what the dead process had.
-    nvml.say(&format!("{DEVICE}used 0 9000000000\n"));
+    // The driver goes on charging what the dead process had, and less is free than the next one may want.
+    nvml.say(&format!("{DEVICE}used 0 25100000000\n"));
     session.terminal.wait_for("Space combine", PATIENCE);
     session.terminal.press("b");
-    session.terminal.wait_for("has 8.38 GiB in use", PATIENCE);
+    session.terminal.wait_for("has 23.4 GiB in use", PATIENCE);
     assert_eq!(session.runs(), 1, "nothing is started meanwhile");
 
     nvml.say(&format!("{DEVICE}used 0 110000000\n"));
+    session.terminal.wait_for("run 2", PATIENCE);
+    assert_eq!(session.terminal.exit(PATIENCE), Exit::Code(0));
+    assert_eq!(session.runs(), 2);
+}
+
+/// A neighbour on a shared device may take what it likes, as long as there is room beside it.
+#[test]
+fn a_neighbour_that_grew_meanwhile_holds_up_nothing_where_there_is_room() {
+    let nvml = Fake::new();
+    nvml.say(&format!("{DEVICE}used 0 100000000\n"));
+    let mut session = Session::start(Some(&nvml));
+    session.terminal.wait_for("training", PATIENCE);
+    nvml.say(&format!("{DEVICE}used 0 9000000000\n"));
+    session.terminal.wait_for("Space combine", PATIENCE);
+    session.terminal.press("b");
     session.terminal.wait_for("run 2", PATIENCE);
     assert_eq!(session.terminal.exit(PATIENCE), Exit::Code(0));
     assert_eq!(session.runs(), 2);

@@ -85,7 +85,7 @@ struct Watched {
 
 impl Gate {
     /// For the devices that the last run used, with their usage before the first run (`baselines`), what
-    /// the next run is predicted to need, and the last run's processes. Simulated devices have no gate.
+    /// must be free for the next run, and the last run's processes. Simulated devices have no gate.
     pub(crate) fn new(
         now: Moment,
         timing: GateTiming,

@@ -138,6 +138,17 @@ impl fmt::Display for RunOutcome {
 }
 
 impl Run {
+    /// The most that a process of it had reserved on a device, or asked for when memory ran out: a run that needs less has room
+    /// where this much is free.
+    pub fn most_wanted(&self) -> Option<Bytes> {
+        let had = self.ranks.iter().map(|rank| rank.reserved_peak);
+        let asked = self
+            .ooms
+            .iter()
+            .filter_map(|oom| Some(oom.reserved()? + oom.requested()?));
+        had.chain(asked).max().filter(|most| *most > Bytes::ZERO)
+    }
+
     pub(super) fn new(number: RunNumber, command: CommandLine, started: Moment) -> Run {
         Run {
             number,

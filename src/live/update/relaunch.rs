@@ -5,7 +5,7 @@
 use super::SessionController;
 use crate::collect::scheduler;
 use crate::command::CommandLine;
-use crate::event::{Event, EventKind, Exit, Level, SourceEdit};
+use crate::event::{Event, EventKind, Exit, Level, Prediction, SourceEdit};
 use crate::live::Ending;
 use crate::live::background_task::{TaskId, TaskResult};
 use crate::live::display::screen::Due;
@@ -18,8 +18,9 @@ use crate::live::session::changes::{ChangeFate, NextRun, write_copies};
 use crate::live::session::leftovers;
 use crate::recognize::Reach;
 use crate::remedy::{self, Plan, Remedy, RemedyId};
+use crate::state::Run;
 use crate::supervise::KeeperOrder;
-use crate::units::{Moment, Pid};
+use crate::units::{Bytes, Moment, Pid};
 use crate::{report, ui};
 use nix::sys::signal::Signal;
 use std::time::Duration;
@@ -441,7 +442,7 @@ impl SessionController {
                 session.now,
                 GateTiming::scaled(session.handover.config.scaled),
                 session.devices_of_last_run(),
-                next.prediction.as_ref().and_then(|said| said.peak),
+                wanted(next.prediction.as_ref(), session.state.run()),
                 session.pids_of_last_run(),
                 match session.sees_devices() {
                     true => GateSight::Nvml,
@@ -520,4 +521,15 @@ impl SessionController {
             rehearses: self.policy.rehearses(),
         });
     }
+}
+
+/// What must be free for the next run, on each device: its predicted peak; where that is unknown, no more than the last run wanted,
+/// since what is changed for a relaunch is to need less.
+fn wanted(prediction: Option<&Prediction>, last: Option<&Run>) -> Option<Bytes> {
+    if let Some(peak) = prediction.and_then(|said| said.peak) {
+        return Some(peak);
+    }
+    let at_most = prediction.and_then(|said| Some(said.within?.1));
+    let had = last.and_then(Run::most_wanted);
+    at_most.into_iter().chain(had).min()
 }
