@@ -271,6 +271,10 @@ impl Model {
             let constant = self.optimizer();
             return Forecast::Within(constant.map_or(passes, |constant| passes.max(constant)));
         }
+        let rehearsed = self.rehearsed();
+        if let Some(peak) = rehearsed.and_then(|step| step.peak_by_step_as_it_was(target)) {
+            return Forecast::Within(peak);
+        }
         if let Some((peak, progress)) = self.extrapolated(target) {
             return Forecast::Extrapolated(peak, progress);
         }

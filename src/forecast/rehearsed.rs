@@ -219,6 +219,30 @@ impl Rehearsed {
         Some(self.at_its_peak(step, &as_it_was))
     }
 
+    /// The peak of a target that was not rehearsed, by the step as it was: what is done to activations leaves a share of theirs, and
+    /// nothing of parameters, gradients, the optimizer's state and its step's temporaries.
+    pub fn peak_by_step_as_it_was(&self, target: &Target) -> Option<Estimate> {
+        if target.treatment.ranks.is_some() {
+            return None;
+        }
+        let as_it_was = Target {
+            treatment: ActivationReduction {
+                one_by_one: target.treatment.one_by_one,
+                ..ActivationReduction::default()
+            },
+            ..*target
+        };
+        let step = self.variant(&as_it_was)?;
+        let [low, likely, high] = [Reading::Least, Reading::Likely, Reading::Most].map(|reading| {
+            let training = self.training(step, &as_it_was, reading);
+            let whole = training.at_its_peak();
+            let beside = (whole.total() - whole.activations).0 as f64;
+            let (low, likely, high) = target.treatment.passes(beside, whole.activations.0 as f64);
+            [low, likely, high].map(|bytes| training.beside_activations().max(Bytes(bytes as u64)))
+        });
+        Some(Estimate::new(low[0], likely[1], high[2]))
+    }
+
     /// The least that a step of one sample needs: as it was, with checkpointing, in bf16, both, with what it saves in RAM,
     /// or as ranks can be told to have it.
     pub fn least_step(&self) -> Option<WholeStep> {

@@ -1,5 +1,6 @@
 //! Several remedies together, where none fits by itself: the combinations of segments, checkpointing, precision and batch are
-//! searched, those that change the training least first, and the first one that fits is one remedy with one key.
+//! searched, those that change the training least first, and the first one that fits by what was rehearsed or measured is one
+//! remedy with one key; where none does, the first that fits by an estimate.
 //! Where one only likely fits, since its cache may fragment, the batch is tried with expandable segments as well.
 //!
 //! The batch beside others is proposed anew: it is the largest one that fits with what they save.
@@ -13,6 +14,7 @@ use super::single::{proposed, ran_out_with};
 use super::{NeedFrom, RemedyEffect, RemedyId, RemedySpec};
 use crate::command::CommandLine;
 use crate::diagnosis::{Help, Phrase};
+use crate::event::Basis;
 use crate::recognize::Recognized;
 
 /// Nothing proposes it by itself: [`first_that_fits`] makes it of others.
@@ -93,7 +95,7 @@ pub(super) fn first_that_fits(
         let mut offered = singles.iter().filter(|remedy| remedy.is_offered());
         offered.find(|remedy| remedy.id == *id && is_permitted(remedy))
     };
-    beside_batch.iter().find_map(|ids| {
+    let mut that_fit = beside_batch.iter().filter_map(|ids| {
         let beside: Vec<&Remedy> = ids.iter().filter_map(single).collect();
         if beside.len() < ids.len() {
             return None;
@@ -124,7 +126,20 @@ pub(super) fn first_that_fits(
                 recommended_promise(whole, cause).is_some_and(is_better)
                     && ran_out_with(recognized.command, whole, inputs).is_none()
             })
-    })
+    });
+    // An estimate only where nothing that was rehearsed or measured fits.
+    let mut estimated = None;
+    let sure = that_fit.find(|whole| {
+        let is_sure = matches!(
+            whole.expectation.basis,
+            Some(Basis::Rehearsed | Basis::Measured)
+        );
+        if !is_sure && estimated.is_none() {
+            estimated = Some(whole.clone());
+        }
+        is_sure
+    });
+    sure.or(estimated)
 }
 
 /// These remedies as one.

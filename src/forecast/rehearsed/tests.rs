@@ -1,5 +1,7 @@
 //! Rehearsals put together to trainings, and what those need.
 
+mod treated;
+
 use super::*;
 use crate::event::{InputSizes, OptimizerMemory, ZeroGrad};
 use crate::forecast::{ActivationReduction, MARGIN, edge, rounded};

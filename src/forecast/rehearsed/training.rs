@@ -113,6 +113,16 @@ impl ComposedTraining {
 
     /// What is alive when the most is.
     pub fn at_its_peak(&self) -> WholeStep {
+        self.when_most(WholeStep::total)
+    }
+
+    /// What is alive when the most is that no activations are.
+    pub fn beside_activations(&self) -> Bytes {
+        let beside = |now: &WholeStep| now.total() - now.activations;
+        beside(&self.when_most(beside))
+    }
+
+    fn when_most(&self, measure: impl Fn(&WholeStep) -> Bytes) -> WholeStep {
         let (mut now, mut most) = (WholeStep::default(), WholeStep::default());
         let mut sizes = Vec::with_capacity(self.kinds.len());
         for event in &self.trace.events {
@@ -121,7 +131,7 @@ impl ComposedTraining {
                     let size = Bytes(block.size);
                     *now.part(self.kinds[sizes.len()]) += size;
                     sizes.push(size);
-                    if now.total() > most.total() {
+                    if measure(&now) > measure(&most) {
                         most = now;
                     }
                 }
