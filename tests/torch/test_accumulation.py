@@ -12,6 +12,7 @@ import torch
 import torch.nn as nn
 from _oomph_probe.rehearse import accumulation, apart, rehearsal, roots
 from torch.profiler import ProfilerActivity, profile
+from torch.utils._python_dispatch import TorchDispatchMode
 
 WIDTH = 8
 
@@ -74,6 +75,20 @@ class Accumulations(unittest.TestCase):
                 accumulation.Accumulation.is_one = original
             with self.subTest(name):
                 self.assertEqual((said.count(True), said.count(False)), in_place(net))
+
+    def test_its_own_step_lies_on_the_cpu_whatever_the_default_is(self):
+        """A backward of tensors on a GPU runs on a thread that has no frame of Python's to be asked for."""
+        devices = set()
+
+        class Devices(TorchDispatchMode):
+            def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+                made = func(*args, **(kwargs or {}))
+                devices.add(getattr(made, "device", None))
+                return made
+
+        with torch.device("meta"):
+            accumulation.Accumulation(torch).measure(Devices())
+        self.assertEqual(devices - {None}, {torch.device("cpu")})
 
 
 if __name__ == "__main__":

@@ -117,6 +117,14 @@ class Offloading(unittest.TestCase):
         tasks, work.TASKS = work.TASKS, TASKS
         self.addCleanup(setattr, work, "TASKS", tasks)
 
+    def test_what_is_moved_lies_in_ram_whatever_the_default_is(self):
+        mover = Mover(torch, CountedRam(), copying.Clock(torch), True)
+        storage = torch.arange(16, dtype=torch.uint8).untyped_storage()
+        with torch.device("meta"):
+            held = mover.fetched(storage, 4, 8, torch.device("cpu"), False)
+        self.assertEqual(held.device, torch.device("cpu"))
+        self.assertEqual(held.tolist(), list(range(4, 12)))
+
     def test_what_is_rehearsed_is_what_a_step_with_the_patch_needs(self):
         torch.manual_seed(0)
         for model, args in (

@@ -156,7 +156,7 @@ class Mover:
         """A copy in RAM."""
         torch = self.torch
         flat = torch.empty(0, dtype=torch.uint8, device=device).set_(storage, begin, (count,), (1,))
-        held = torch.empty(count, dtype=torch.uint8, pin_memory=is_pinned)
+        held = torch.empty(count, dtype=torch.uint8, device="cpu", pin_memory=is_pinned)
         started = self.clock.starts(device)
         held.copy_(flat)
         self.clock.ends(started)

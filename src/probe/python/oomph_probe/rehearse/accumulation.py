@@ -56,7 +56,8 @@ class Accumulation:
         # In the body of the class torch would put a frame of its own around it.
         setattr(Looks, "__torch_dispatch__", __torch_dispatch__)
         with mode, Looks():
-            used = torch.ones(2, requires_grad=True) * 2
+            # On the CPU, whatever the default is: a GPU's backward runs on a thread of its own.
+            used = torch.ones(2, requires_grad=True, device="cpu") * 2
             (used * 3 + used * 5).sum().backward()
         self.alone = seen[0] if len(seen) == 1 else None
 
