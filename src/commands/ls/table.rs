@@ -81,8 +81,10 @@ pub(super) fn table(rows: &[SessionRow], third: ThirdColumn, width: Option<usize
         }
     }
     let place = |name| lines[0].iter().position(|cell| cell == name);
-    let command = lines[0].len() - 1;
-    let device = place("DEVICE").unwrap_or(command);
+    let mut command = lines[0].len() - 1;
+    let mut device = place("DEVICE").unwrap_or(command);
+    let state = place("STATE").unwrap_or(command);
+    let since = place("SINCE");
     let widest = |lines: &[Vec<String>], column: usize| {
         let widths = lines.iter().map(|line| line[column].width());
         widths.max().unwrap_or(0)
@@ -94,6 +96,19 @@ pub(super) fn table(rows: &[SessionRow], third: ThirdColumn, width: Option<usize
     let apart = width.is_some_and(|width| before_command(&lines) + LEAST_COMMAND > width);
     if apart {
         let all = width.unwrap_or(usize::MAX);
+        for line in lines.iter_mut().skip(1) {
+            say_why_below(line, state, command);
+        }
+        // When it began stands in its ID, too.
+        let needed = before_command(&lines) - widest(&lines, device) + LEAST_DEVICE;
+        if let Some(since) = since.filter(|_| needed > all) {
+            lines.iter_mut().for_each(|line| drop(line.remove(since)));
+            command -= 1;
+            device -= 1;
+        }
+        let before_command = |lines: &[Vec<String>]| -> usize {
+            (0..command).map(|column| widest(lines, column) + GAP).sum()
+        };
         let others = before_command(&lines) - widest(&lines, device) - GAP;
         let room = all.saturating_sub(others).max(LEAST_DEVICE);
         for line in &mut lines {
@@ -119,6 +134,18 @@ pub(super) fn table(rows: &[SessionRow], third: ThirdColumn, width: Option<usize
         }
     }
     text
+}
+
+/// What a state comes of goes to the line of the command, which has room.
+fn say_why_below(line: &mut [String], state: usize, command: usize) {
+    let whole = std::mem::take(&mut line[state]);
+    match whole.split_once(": ") {
+        Some((words, why)) => {
+            line[command] = format!("{why}: {}", line[command]);
+            line[state] = words.to_string();
+        }
+        None => line[state] = whole,
+    }
 }
 
 /// A text in so many columns, with a sign where something is missing.
@@ -194,7 +221,12 @@ mod tests {
         assert!(lines[1].ends_with("--batch-size 64"));
         let narrow = table(&rows, ThirdColumn::Screen, Some(60));
         assert!(narrow.lines().all(|line| line.width() <= 60), "{narrow}");
-        assert!(narrow.lines().nth(1).unwrap().ends_with('…'));
+        // When it began stands in its ID.
+        assert!(!narrow.contains("SINCE"), "{narrow}");
+        assert!(
+            narrow.lines().nth(1).unwrap().ends_with("3.00 GiB"),
+            "{narrow}"
+        );
     }
 
     #[test]
@@ -266,6 +298,29 @@ mod tests {
         assert!(lines.iter().all(|line| line.width() <= 80), "{narrow}");
         assert!(lines[1].ends_with("3.00 GiB"), "{narrow}");
         assert_eq!(lines[2], "  python3 train.py --batch-size 64");
+        let waits = SessionRow {
+            state: "waiting at OOM for 15:31: evaluation with gradients enabled".into(),
+            run: None,
+            ..sample(
+                "20261121-110512-python3",
+                "python3 train.py --batch-size 64",
+            )
+        };
+        let narrow = table(&[waits], ThirdColumn::Took, Some(80));
+        let lines: Vec<&str> = narrow.lines().collect();
+        assert!(
+            lines[0].contains("TOOK") && lines[0].ends_with("PEAK"),
+            "{narrow}"
+        );
+        assert!(
+            lines[1].contains("waiting at OOM for 15:31  1:01:40"),
+            "{narrow}"
+        );
+        assert!(lines[1].ends_with("3.00 GiB"), "{narrow}");
+        assert_eq!(
+            lines[2],
+            "  evaluation with gradients enabled: python3 train.py --batch-size 64"
+        );
         let tiny = table(&rows, ThirdColumn::Screen, Some(20));
         assert!(tiny.lines().all(|line| line.width() <= 20), "{tiny}");
     }
