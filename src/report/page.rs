@@ -575,7 +575,12 @@ fn parts_of(breakdown: &Breakdown) -> Vec<(&'static str, &'static str, Bytes)> {
             breakdown.activations_and_other,
         ),
         ("cached", "cached", breakdown.cached),
-        ("non-PyTorch", "outside", breakdown.non_pytorch),
+        // As the screen calls it, which of others is in it or not.
+        (
+            "non-PyTorch",
+            "outside",
+            breakdown.non_pytorch.or(breakdown.outside),
+        ),
         ("other processes", "others", breakdown.other_processes),
         ("free", "free", breakdown.free),
     ];
