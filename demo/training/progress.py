@@ -33,7 +33,7 @@ class Progress:
             torch.cuda.memory_reserved() / GIB,
             torch.cuda.max_memory_allocated() / GIB,
         )
-        text = "%s %d/%d, %s %.3f, %.2f it/s, %s" % (doing, step, self.total, self.loss_name, loss, rate, memory)
+        text = "%s %d/%d, %.2f it/s, %s %.3f, %s" % (doing, step, self.total, rate, self.loss_name, loss, memory)
         if self.in_place:
             full = int(BAR * min(1.0, step / self.total))
             text = "|%s%s| %s" % ("#" * full, "-" * (BAR - full), text)

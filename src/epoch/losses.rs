@@ -179,6 +179,7 @@ mod tests {
     fn a_loss_is_read_with_the_step_that_it_is_of() {
         for (line, step, loss) in [
             ("step 3/60, simulated loss 10.204, 2.31 it/s", "3", "10.204"),
+            ("step 3/60, 2.31 it/s, simulated loss 10.204", "3", "10.204"),
             (
                 "iter 12: loss 2.3100, time 88.02ms, mfu 12.1%",
                 "12",
