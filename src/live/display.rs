@@ -227,6 +227,7 @@ impl Display {
         self.prompt.wrote(bytes, now);
         match self.screen.as_mut().or(self.parked.as_mut()) {
             Some(screen) => {
+                screen.output_came(now);
                 screen.feed(stream, bytes);
                 screen.view.output.take_answers()
             }

@@ -29,6 +29,8 @@ const MOVING_PAUSE: Duration = Duration::from_millis(250);
 const FLOW_PAUSE: Duration = Duration::from_millis(500);
 /// Nobody reads lines that scroll by one by one, nor each figure of a progress bar.
 const OUTPUT_PAUSE: Duration = Duration::from_millis(200);
+/// Output that comes after such a pause is drawn as it comes: waiting for more of it would only wake us up once more.
+const SELDOM: Duration = Duration::from_millis(150);
 /// What is typed to the training comes back as output.
 const ECHO_PAUSE: Duration = Duration::from_millis(50);
 const KEY_PAUSE: Duration = Duration::from_millis(16);
@@ -42,6 +44,9 @@ pub(crate) struct Screen {
     /// Output has come that isn't drawn; its frames are of its pane alone.
     has_output: bool,
     output_drawn: Moment,
+    /// When output came last, and whether it had not for a while.
+    output_came: Moment,
+    is_seldom: bool,
     pause: Duration,
     /// Between two frames for samples.
     sample_pause: Duration,
@@ -73,6 +78,8 @@ impl Screen {
             drawn: Moment::ZERO,
             has_output: false,
             output_drawn: Moment::ZERO,
+            output_came: Moment::ZERO,
+            is_seldom: false,
             pause: Duration::ZERO,
             sample_pause: CLOCK_PAUSE,
             lines: 0,
@@ -98,6 +105,12 @@ impl Screen {
         self.has_output |= self.view.shows_output();
     }
 
+    /// Output has come from the program, just now.
+    pub(crate) fn output_came(&mut self, now: Moment) {
+        self.is_seldom = now.since(self.output_came) >= SELDOM;
+        self.output_came = now;
+    }
+
     pub(crate) fn next_frame(&self) -> Moment {
         let whole = self.next_whole_frame();
         let output = self.has_output.then(|| self.next_output_frame());
@@ -121,6 +134,7 @@ impl Screen {
         let pause = match self.view.mode() {
             _ if self.lines > READABLE_LINES => FLOW_PAUSE,
             InputMode::Typing => ECHO_PAUSE,
+            _ if self.is_seldom => ECHO_PAUSE,
             _ => OUTPUT_PAUSE,
         };
         self.output_drawn + pause.max(self.pause)

@@ -43,6 +43,7 @@ class Ways:
     """The wire: what was queued, and by whom it was sent."""
 
     reads_devices = False
+    is_urgent = True
     connections = 1
 
     def __init__(self, sends_at_steps):
@@ -181,6 +182,21 @@ class WhereStepsComeOften(unittest.TestCase):
         self.assertEqual(by_steps, 0)
 
 
+class WhatIsQueued(unittest.TestCase):
+    def test_is_urgent_unless_it_is_a_reading(self):
+        with listening() as (path, _):
+            sender = wire.Wire(path, lambda: {"event": "hello"})
+            for line, keep, is_urgent in (
+                ({"event": "sample"}, False, False), ({"event": "step"}, False, False),
+                ({"event": "oom"}, True, True), ({"event": "trace"}, False, True), ({"event": "sample"}, True, True),
+            ):
+                self.assertTrue(sender.flush(5.0))
+                self.assertFalse(sender.is_urgent)
+                sender.put(line, keep=keep)
+                self.assertEqual(sender.is_urgent, is_urgent, line)
+            sender.lose()
+
+
 class WhereStepsAreLong(unittest.TestCase):
     def test_looks_do_not_keep_pace_with_them(self):
         training, step = Training(), 0.4
@@ -202,6 +218,17 @@ class WhereStepsAreLong(unittest.TestCase):
         by_thread, by_steps = Training().go_on(10.0, 0.35)
         self.assertGreaterEqual(by_thread, 99)
         self.assertEqual(by_steps, 0)
+
+    def test_readings_wait_for_each_other_and_nothing_else_does(self):
+        training = Training()
+        training.wire.is_urgent = False
+        read = training.allocator.count
+        by_thread, _ = training.go_on(10.0, 0.35)
+        self.assertGreaterEqual(training.allocator.count - read, 99, "looked at as often")
+        self.assertLessEqual(by_thread, 56)
+        self.assertGreaterEqual(by_thread, 40)
+        training.wire.is_urgent = True
+        self.assertGreaterEqual(training.go_on(10.0, 0.35)[0], 99)
 
 
 @contextlib.contextmanager

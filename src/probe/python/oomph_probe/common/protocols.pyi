@@ -20,6 +20,8 @@ class Wire(Protocol):
     reads_devices: bool
     # Whether a step's end may send.
     sends_at_steps: bool
+    # Whether more than readings is queued, which may wait for each other.
+    is_urgent: bool
     connections: int
     writer: Optional[int]
 

@@ -42,6 +42,8 @@ class Spool:
 
     reads_devices = True
     sends_at_steps = False
+    # Its writer has a pace of its own.
+    is_urgent = True
 
     def __init__(
         self, directory: str, pid: int, wake_writer: Callable[[], None], greeting: Callable[[], Line]

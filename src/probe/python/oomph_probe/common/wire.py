@@ -30,6 +30,8 @@ MAX_KEPT = 12
 RECEIVED = 4096
 # Lines of one system call.
 AT_ONCE = 16
+# Lines of what is as it was, more or less: the UI draws it a few times a second, and is not woken up for each.
+READINGS = frozenset(("sample", "step"))
 # Seconds that a line of its own may take; a UI that listens takes microseconds.
 ONCE = 0.05
 
@@ -52,6 +54,8 @@ class Wire:
         self.waiting: collections.deque[Any] = collections.deque()
         self.first_sent = 0
         self.dropped = 0
+        # Whether more than readings is queued.
+        self.is_urgent = False
         self.connections = 0
         # The UI's buffer was full at the last attempt: do not wait for it again.
         self.stalled = False
@@ -70,6 +74,8 @@ class Wire:
             self.dropped += 1
             return
         self.waiting.append((encode(stamped), keep))
+        if keep or line.get("event") not in READINGS:
+            self.is_urgent = True
 
     def is_connected(self) -> bool:
         return self.socket is not None
@@ -111,13 +117,14 @@ class Wire:
             if self.dropped and len(self.waiting) < MAX_WAITING:
                 dropped, self.dropped = self.dropped, 0
                 self.put({"event": "dropped", "samples": dropped})
+            self.is_urgent = False
             while self.waiting:
                 self.send_some(deadline)
             self.stalled = False
             return True
         except socket.timeout:
             errors.foreseen("wait for the UI")
-            self.stalled = True
+            self.stalled = self.is_urgent = True
             return False
         except BlockingIOError:
             return False

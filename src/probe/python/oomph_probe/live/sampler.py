@@ -47,6 +47,8 @@ SHORT = 0.05
 # long by multiples of it that grow: evenly spaced ones would keep pace with the steps and show a part of them alone, as
 # would such as make up for each other before a step has ended. The program's random numbers are its own.
 SPREAD, GOLDEN = 0.5, 0.618034
+# How many times the interval readings wait for each other: whoever draws them is woken up for several at once.
+TOGETHER = 1.8
 # How often this thread then does the rest (seconds).
 REST = 0.9
 # The longest that this thread waits for a step's end that is sending.
@@ -199,6 +201,8 @@ class Sampler:
         self.phase = self.long_phase = self.turned = 0.0
         # When this thread last did everything.
         self.gathered_at = 0.0
+        # And when it last sent.
+        self.flushed_at = 0.0
 
     def start(self) -> None:
         self.ended.acquire()
@@ -260,7 +264,9 @@ class Sampler:
             finally:
                 if is_ours:
                     self.turn.release()
-            wire.flush(SEND)
+            if self.stopping or wire.is_urgent or now - self.flushed_at >= TOGETHER * self.interval:
+                self.flushed_at = now
+                wire.flush(SEND)
         except Exception:
             # No error here may reach the program's output; the next tick tries again.
             errors.ours("take a reading")

@@ -39,8 +39,8 @@ LONGEST_PAUSE_NS = 500_000_000
 FIRST = 20
 # A step that raised never ends; where none has ended for so long, one that began is assumed to have raised.
 STALE_NS = 600_000_000_000
-# A finished but unsent step is sent after this long without another one.
-SETTLED_NS = 200_000_000
+# A finished but unread step is told so long after the last one that was: the screen counts as the program does.
+TOLD_NS = 200_000_000
 
 
 class Steps:
@@ -63,6 +63,7 @@ class Steps:
         self.began: tuple[int, int, Line] | None = None
         self.latest: Line | None = None
         self.sent = 0
+        self.told_at = 0
         self.lines: collections.deque[Any] = collections.deque(maxlen=256)
         # The bytes alive after the last step that was read, by device.
         self.after: dict[int, int] = {}
@@ -123,15 +124,15 @@ class Steps:
         while self.lines:
             ns, line = self.lines.popleft()
             wire.put(line, ns)
-            self.sent = line["count"]
-        latest, count = self.latest, self.count
-        settled = at_end or monotonic_ns() - self.ended_at >= SETTLED_NS
-        if latest is not None and count > self.sent and settled and not self.lines:
+            self.sent, self.told_at = line["count"], ns
+        latest, count, ended = self.latest, self.count, self.ended_at
+        is_due = at_end or monotonic_ns() - self.told_at >= TOLD_NS
+        if latest is not None and count > self.sent and is_due and not self.lines:
             # This step was not read: the figures are those of an earlier one, and the line says so.
             unread = dict(latest, count=count, figures_of=latest["count"])
             unread.pop("backward", None)
-            wire.put(unread, self.ended_at)
-            self.sent = count
+            wire.put(unread, ended)
+            self.sent, self.told_at = count, ended
 
 
 class StepHooks:
