@@ -33,7 +33,7 @@ pub use run::{EarlierRuns, Patching, Run, RunOutcome};
 pub use run::{EpochMark, Epochs};
 pub use run::{MOST_TEXTS, SourceTexts};
 pub use series::{Resolution, Series, SeriesBucket};
-pub use step_band::StepBand;
+pub use step_band::{StepBand, stay_below};
 pub use steps::{StepMark, StepMarks};
 
 pub use steps::StepTraces;

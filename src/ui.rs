@@ -96,22 +96,45 @@ fn draw_body(screen: &mut Canvas, view: &View, scene: &Scene, layout: &Layout) -
     panes::draw_chosen(&mut screen.at(area), view, scene, &layout.tabs())
 }
 
-/// Where the program's output is, if nothing lies over it. Below the row with the names of the panes.
-fn output_area(view: &View, scene: &Scene) -> Option<Rect> {
+/// What changes with the program's output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct OutputPlace {
+    /// The line above, of which the count of steps is compared with the program's own.
+    header: Rect,
+    /// Below the row with the names of the panes.
+    output: Rect,
+}
+
+/// Where the program's output is, if nothing lies over it.
+fn output_place(view: &View, scene: &Scene) -> Option<OutputPlace> {
     let is_seen = view.shows_output() && view.dialog.is_none();
     // While it is scrolled back, that row says by how much.
     let is_scrolled = view.output.scrolled() > 0;
     if !is_seen || is_scrolled || !scene.is_live() {
         return None;
     }
-    let pane = layout::layout_of(view, scene).pane?;
-    Some(canvas::below_head(pane))
+    let layout = layout::layout_of(view, scene);
+    Some(OutputPlace {
+        header: layout.header?,
+        output: canvas::below_head(layout.pane?),
+    })
 }
 
-/// Draws the program's output alone; returns where the text cursor belongs, if anywhere.
-fn draw_output(buf: &mut Buffer, area: Rect, view: &View, scene: &Scene) -> Option<Position> {
+/// Draws the program's output and the line above alone; returns where the text cursor belongs, if anywhere.
+fn draw_output(
+    buf: &mut Buffer,
+    place: OutputPlace,
+    view: &View,
+    scene: &Scene,
+) -> Option<Position> {
     let theme = &view.theme;
-    let cursor = panes::draw_output(&mut Canvas { buf, area, theme }, view, scene);
+    let mut screen = Canvas {
+        buf,
+        area: place.header.union(place.output),
+        theme,
+    };
+    status::draw_header(&mut screen.at(place.header), view, scene);
+    let cursor = panes::draw_output(&mut screen.at(place.output), view, scene);
     cursor.filter(|_| view.keyboard == Keyboard::Training)
 }
 

@@ -13,8 +13,9 @@ const FEW: u32 = 4;
 /// A step that is at least so many columns of a chart wide is drawn as it was seen.
 const TOLD_APART: f64 = 12.0;
 
-/// Of shorter ones so many are drawn together.
+/// Of shorter ones so many are drawn together; more, where their peaks are not known: of a step a look sees a part.
 const TOGETHER: f64 = 8.0;
+const TOGETHER_IF_SEEN: f64 = 32.0;
 
 /// The steps of a run's largest process on a device.
 pub struct StepBand<'a> {
@@ -64,7 +65,8 @@ impl<'a> StepBand<'a> {
         let start = part_of(self.from).0.min(parts.len());
         let last = part_of(self.to).0;
         let until = last.saturating_add(1).clamp(start, parts.len());
-        let each_side = (self.step_us / part_us * TOGETHER / 2.0).ceil() as usize;
+        // What was left after steps, which is read at the same place of each: a look between two may find less, now and then.
+        let mut floors: Vec<Option<Bytes>> = vec![None; parts.len()];
         // The latest known one, and the parts from the one before it.
         let mut before: Option<(usize, Bytes)> = None;
         let mut apart = 0;
@@ -76,7 +78,7 @@ impl<'a> StepBand<'a> {
             let (at, is_inside) = part_of(mark.at);
             let part = at.min(parts.len());
             if is_inside && let Some(Some(bucket)) = parts.get_mut(at) {
-                bucket.min = bucket.min.min(mark.baseline);
+                lower(&mut floors[at..=at], mark.baseline);
                 bucket.max = bucket.max.max(top);
                 let is_whole = is_known || top >= self.peak.scale(AT_THE_PEAK);
                 drawn += 1;
@@ -84,7 +86,7 @@ impl<'a> StepBand<'a> {
             }
             // Not every step is read: what those between two left is no more than these.
             if let Some((from, earlier)) = left {
-                lower(&mut parts[from..part], earlier.max(mark.baseline));
+                lower(&mut floors[from..part], earlier.max(mark.baseline));
             }
             left = Some((part, mark.baseline));
             // Those between two that went so far are like them.
@@ -98,17 +100,39 @@ impl<'a> StepBand<'a> {
             raise(&mut parts[from..(from + apart).min(until.max(from))], top);
         }
         if let Some((from, baseline)) = left {
-            lower(&mut parts[from..until.max(from)], baseline);
+            lower(&mut floors[from..until.max(from)], baseline);
         }
-        spread(&mut parts[start..until], each_side);
         // The first ones come before any step was traced.
-        partly * FEW > drawn
+        let is_seen = partly * FEW > drawn;
+        let each_side =
+            |steps: f64| (self.step_us / part_us * steps / 2.0).ceil().max(0.0) as usize;
+        let seen = match is_seen {
+            true => TOGETHER_IF_SEEN,
+            false => TOGETHER,
+        };
+        spread(&mut parts[start..until], each_side(seen));
+        lay_floors(
+            &mut parts[start..until],
+            &floors[start..until],
+            each_side(TOGETHER),
+        );
+        is_seen
     }
 }
 
-fn lower(parts: &mut [Option<SeriesBucket>], floor: Bytes) {
-    let known = parts.iter_mut().flatten();
-    known.for_each(|bucket| bucket.min = bucket.min.min(floor));
+/// No more is allocated than reserved, where that was seen: a step's peak is drawn beside the moments that it was seen in.
+pub fn stay_below(parts: &mut [Option<SeriesBucket>], reserved: &[Option<SeriesBucket>]) {
+    for (part, above) in parts.iter_mut().zip(reserved) {
+        if let (Some(bucket), Some(above)) = (part, above) {
+            bucket.max = bucket.max.min(above.max).max(bucket.min);
+        }
+    }
+}
+
+fn lower(floors: &mut [Option<Bytes>], to: Bytes) {
+    for floor in floors {
+        *floor = Some(floor.map_or(to, |floor| floor.min(to)));
+    }
 }
 
 fn raise(parts: &mut [Option<SeriesBucket>], top: Bytes) {
@@ -116,15 +140,31 @@ fn raise(parts: &mut [Option<SeriesBucket>], top: Bytes) {
     known.for_each(|bucket| bucket.max = bucket.max.max(top));
 }
 
-/// Each part takes the least and the most of those up to so many beside it.
+/// Each part takes the most of those up to so many beside it.
 fn spread(parts: &mut [Option<SeriesBucket>], each_side: usize) {
     let before = parts.to_vec();
     for (place, part) in parts.iter_mut().enumerate() {
         let Some(bucket) = part else { continue };
-        let beside = place.saturating_sub(each_side)..(place + each_side + 1).min(before.len());
-        for other in before[beside].iter().flatten() {
-            bucket.min = bucket.min.min(other.min);
-            bucket.max = bucket.max.max(other.max);
-        }
+        let others = before[beside(place, each_side, before.len())].iter();
+        let most = others.flatten().map(|other| other.max).max();
+        bucket.max = most.map_or(bucket.max, |most| most.max(bucket.max));
     }
+}
+
+/// Each part takes the lowest floor of those up to so many beside it, or the least that was seen there: of a long run the first steps are
+/// not kept.
+fn lay_floors(parts: &mut [Option<SeriesBucket>], floors: &[Option<Bytes>], each_side: usize) {
+    let before = parts.to_vec();
+    for (place, part) in parts.iter_mut().enumerate() {
+        let Some(bucket) = part else { continue };
+        let beside = beside(place, each_side, before.len());
+        let floor = floors[beside.clone()].iter().flatten().copied().min();
+        let seen = || before[beside].iter().flatten().map(|other| other.min);
+        let floor = floor.or_else(|| seen().min());
+        bucket.min = floor.map_or(bucket.min, |floor| floor.min(bucket.max));
+    }
+}
+
+fn beside(place: usize, each_side: usize, all: usize) -> std::ops::Range<usize> {
+    place.saturating_sub(each_side)..(place + each_side + 1).min(all)
 }

@@ -51,7 +51,7 @@ impl Height {
 
 /// Parts of the capacity up to which the axis is drawn where little of it is used: the smallest that holds all. They are far apart, so
 /// that the scale changes when what is used has grown by a third at least, and not before.
-const PARTS: [u64; 11] = [4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
+const PARTS: [u64; 12] = [3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
 
 /// Rows of a plot that has one above a broken axis, and one more that says so.
 const ROWS_TO_BREAK: u16 = 3;
@@ -386,8 +386,8 @@ fn draw_band(canvas: &mut Canvas, is_at_least: bool) {
     };
     // Where some of a step was missed, its peak is not known.
     let most = match is_at_least {
-        true => " seen",
-        false => " peak",
+        true => theme.glyphs.spelled(" peak ≥"),
+        false => " peak".to_string(),
     };
     canvas
         .pen(0)
@@ -395,7 +395,7 @@ fn draw_band(canvas: &mut Canvas, is_at_least: bool) {
         .text(full, Tone::Allocated)
         .text(" lowest ", Tone::Dim)
         .text(band, Tone::AllocatedBand)
-        .text(most, Tone::Dim);
+        .text(&most, Tone::Dim);
 }
 
 /// The wished rows, ascending, moved so that no two labels share one. Labels without room are

@@ -520,10 +520,11 @@ pub(super) fn grows(state: &State, device: &DeviceState) -> bool {
 fn full_soon(theme: &Theme, state: &State, device: &DeviceState) -> Option<String> {
     let coming = diagnosis::leak_forecast(state)?;
     let is_soon = coming.device == device.uuid && coming.is_soon();
-    let steps = count(coming.in_steps);
+    let [steps, soonest, latest] = [coming.in_steps, coming.soonest, coming.latest].map(count);
+    // By the free memory and the growth alone it would be fewer: what is cached is used up, too.
     is_soon.then(|| {
         format!(
-            ": full in {} {steps} steps at this rate",
+            ": full in {} {steps} steps ({soonest}–{latest})",
             theme.glyphs.about
         )
     })

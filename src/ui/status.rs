@@ -232,14 +232,19 @@ fn stays(binding: &Binding, is_narrow: bool) -> bool {
     }
 }
 
+/// From this width on there is room to say what the letters of a dialog do.
+const WIDE: u16 = 80;
+
 /// What the key does now, in the first word where there is little room.
-fn words(binding: &Binding, view: &View, is_narrow: bool) -> &'static str {
+fn words(binding: &Binding, view: &View, width: u16) -> &'static str {
     let read = view.step.as_ref().and_then(StepView::read);
-    let words = match (binding.action, read) {
-        (Action::Step(StepMove::Regroup), Some(read)) => read.grouping.next().title(),
-        (_, _) => binding.short,
+    let words = match (binding.mode, binding.action, read) {
+        (_, Action::Step(StepMove::Regroup), Some(read)) => read.grouping.next().title(),
+        // Whoever presses one to select its row has started it.
+        (InputMode::Oom, Action::Relaunch, _) if width >= WIDE => "relaunch (letters: at once)",
+        (_, _, _) => binding.short,
     };
-    match (is_narrow, binding.action) {
+    match (width < NARROW, binding.action) {
         (true, Action::Step(StepMove::WhatLeaks)) => "leaks",
         (true, _) => words.split(' ').next().unwrap_or_default(),
         (false, _) => words,
@@ -285,7 +290,7 @@ fn footer_keys(view: &View, scene: &Scene, width: u16, said: &str) -> Vec<Footer
     let mut entries: Vec<FooterKey> = Vec::new();
     for binding in listed {
         let key = binding.keys[0].name(view.theme.glyphs);
-        let words = words(binding, view, is_narrow);
+        let words = words(binding, view, width);
         let columns = (0, columns(&key) + 1 + columns(words) + 2);
         entries.push(FooterKey {
             binding,

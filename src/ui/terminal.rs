@@ -5,7 +5,9 @@
 //! seen. No query is ever sent: a terminal that does not answer would cost seconds.
 
 use crate::ui::picker::{Picker, draw_picker};
-use crate::ui::{Mouse, Preferences, Scene, View, draw_output, draw_screen, output_area};
+use crate::ui::{
+    Mouse, OutputPlace, Preferences, Scene, View, draw_output, draw_screen, output_place,
+};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::termios::{SetArg, Termios, cfmakeraw, tcgetattr, tcsetattr};
 use ratatui::backend::{Backend, CrosstermBackend};
@@ -33,7 +35,7 @@ pub struct UserTerminal {
     /// The frame before that one, to be drawn over: a new buffer costs as much as what is drawn into it.
     spare: Buffer,
     /// Where the last whole frame has the program's output, uncovered.
-    output: Option<Rect>,
+    output: Option<OutputPlace>,
     /// Whether the terminal reports the mouse.
     mouse: bool,
 }
@@ -152,7 +154,7 @@ impl UserTerminal {
         let taken = self.draw_frame(view.captures_mouse(), |drawn, area| {
             draw_screen(drawn, area, view, scene)
         });
-        self.output = output_area(view, scene);
+        self.output = output_place(view, scene);
         taken
     }
 
@@ -193,29 +195,33 @@ impl UserTerminal {
         taken
     }
 
-    /// Draws a frame of which only the program's output has changed, at a fraction of the cost; a whole
+    /// Draws a frame of which only the program's output and the header have changed, at a fraction of the cost; a whole
     /// one where that is not enough.
     ///
     /// # Errors
     /// If the terminal is gone.
     pub fn draw_output(&mut self, view: &View, scene: &Scene) -> io::Result<Duration> {
-        let place = output_area(view, scene).filter(|area| self.output == Some(*area));
-        let Some(area) = place else {
+        let place = output_place(view, scene).filter(|place| self.output == Some(*place));
+        let Some(place) = place else {
             return self.draw(view, scene);
         };
         let Some(mut shown) = self.shown.take() else {
             return self.draw(view, scene);
         };
+        let areas = [place.header, place.output];
         let mut drawn = std::mem::take(&mut self.spare);
         drawn.resize(self.area);
-        for row in area.rows() {
+        for row in areas.iter().flat_map(|area| area.rows()) {
             let from = drawn.index_of(row.x, row.y);
             let cells = &mut drawn.content[from..from + usize::from(row.width)];
             cells.iter_mut().for_each(Cell::reset);
         }
-        let cursor = draw_output(&mut drawn, area, view, scene);
-        let taken = self.write("", false, &changes(&shown, &drawn, area), cursor);
-        swap_area(&mut drawn, &mut shown, area);
+        let cursor = draw_output(&mut drawn, place, view, scene);
+        let changed = areas.map(|area| changes(&shown, &drawn, area)).concat();
+        let taken = self.write("", false, &changed, cursor);
+        for area in areas {
+            swap_area(&mut drawn, &mut shown, area);
+        }
         self.shown = Some(shown);
         self.spare = drawn;
         taken

@@ -85,8 +85,8 @@ pub(super) fn glossary(mode: InputMode) -> &'static [(&'static str, &'static str
                 "of the chart's band: what stays allocated after each step, and what a step reaches",
             ),
             (
-                "seen",
-                "in the place of peak: the most that was seen, since the steps were read in part only",
+                "peak ≥",
+                "a step reached at least so much: it was read in part only",
             ),
             (
                 "bottom of it",

@@ -4,7 +4,7 @@ use crate::command;
 use crate::document::html::{json, text};
 use crate::report::story::SessionStory;
 use crate::report::time_axis::{TimeAxis, to_the_millisecond};
-use crate::state::{DeviceState, Series, SeriesBucket, State, StepBand};
+use crate::state::{DeviceState, Series, SeriesBucket, State, StepBand, stay_below};
 use crate::units::{Bytes, Moment, RunNumber, clock_face};
 use serde::Serialize;
 use std::fmt::Write;
@@ -146,7 +146,9 @@ impl ChartData {
             x: x.map(|at| seconds(*at)).collect(),
             devices: devices
                 .iter()
-                .map(|device| DeviceCurves::of(state, device, &bounds, unit, &mut ranks_left))
+                .map(|device| {
+                    DeviceCurves::of(state, device, &axis, &bounds, unit, &mut ranks_left)
+                })
                 .collect(),
             runs: (state.runs.iter())
                 .map(|run| RunSpan {
@@ -171,6 +173,7 @@ impl DeviceCurves {
     fn of(
         state: &State,
         device: &DeviceState,
+        axis: &TimeAxis,
         bounds: &[Moment],
         unit: u64,
         ranks_left: &mut usize,
@@ -182,7 +185,8 @@ impl DeviceCurves {
                 .collect()
         };
         let mut allocated = device.allocated.between(bounds);
-        over_steps(state, device, bounds, &mut allocated);
+        over_steps(state, device, axis, bounds, &mut allocated);
+        stay_below(&mut allocated, &device.reserved.between(bounds));
         let edge = |of: fn(&SeriesBucket) -> Bytes| -> Vec<Option<u64>> {
             let each = allocated.iter();
             each.map(|bucket| bucket.as_ref().map(|bucket| of(bucket).0.div_ceil(unit)))
@@ -231,13 +235,15 @@ impl DeviceCurves {
 fn over_steps(
     state: &State,
     device: &DeviceState,
+    axis: &TimeAxis,
     bounds: &[Moment],
     parts: &mut [Option<SeriesBucket>],
 ) {
     let (Some(first), Some(last)) = (bounds.first(), bounds.last()) else {
         return;
     };
-    let all_us = last.since(*first).as_micros() as f64;
+    // Without the waits that the axis leaves out.
+    let all_us = (axis.seconds(*last) - axis.seconds(*first)) * 1e6;
     for band in StepBand::all(state, device) {
         if band.is_told_apart(all_us / COLUMNS) {
             continue;

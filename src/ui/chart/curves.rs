@@ -4,7 +4,7 @@
 //! A column stands for a stretch of time. The area is solid up to its minimum and lighter up to its
 //! maximum, so that a peak of one sample is never lost. Where nothing is known it stays empty.
 
-use crate::state::{DeviceState, Run, SeriesBucket, State, StepBand};
+use crate::state::{DeviceState, Run, SeriesBucket, State, StepBand, stay_below};
 use crate::ui::canvas::Canvas;
 use crate::ui::chart::axis::Scale;
 use crate::ui::chart::model::{self, ModelParts};
@@ -56,13 +56,9 @@ impl Curve {
         }
     }
 
-    /// No more is allocated than reserved, where that was seen: a step's peak is drawn beside the moments that it was seen in.
+    /// No more is allocated than reserved, in the columns and as a figure.
     pub fn stay_below(&mut self, reserved: &Curve) {
-        for (column, above) in self.columns.iter_mut().zip(&reserved.columns) {
-            if let (Some(bucket), Some(above)) = (column, above) {
-                bucket.max = bucket.max.min(above.max).max(bucket.min);
-            }
-        }
+        stay_below(&mut self.columns, &reserved.columns);
         // The peak of the last seconds may be of a moment before the cache was given back.
         let below = |own: Option<Bytes>, above: Option<Bytes>| match (own, above) {
             (Some(own), Some(above)) => Some(own.min(above)),
@@ -405,6 +401,36 @@ mod tests {
             peaks.first() < Some(&gib(10.0)),
             "single steps are as they were seen: {peaks:?}"
         );
+    }
+
+    #[test]
+    fn a_band_has_neither_towers_nor_holes_where_looks_fall_on_parts_of_steps() {
+        let mut scene = StagedSession::training();
+        // Every seventeenth look falls on the peak, and now and then one on less than what steps leave.
+        for n in 1..=200_u32 {
+            let at = 2.0 + f64::from(n) * 0.1;
+            scene.add(at, step(100, u64::from(n), gib(4.0), gib(22.0)));
+            scene.sampled(at + 0.04, 4.0 + f64::from(n * 7 % 17), 23.0);
+            if n % 23 == 0 {
+                scene.sampled(at + 0.06, 2.0, 23.0);
+            }
+        }
+        let state = &scene.state;
+        let device = &state.devices[0];
+        let known = Window {
+            from: Moment(5_000_000),
+            to: Moment(20_000_000),
+            columns: 80,
+        };
+        let [_, _, mut allocated] = curves(state, device, &known, state.now);
+        allocated.over_steps(state, device, &known);
+        let distinct = |of: fn(&SeriesBucket) -> Bytes| {
+            let buckets = allocated.columns.iter().flatten();
+            buckets.map(of).collect::<std::collections::BTreeSet<_>>()
+        };
+        assert_eq!(distinct(|bucket| bucket.max), [gib(20.0)].into());
+        assert_eq!(distinct(|bucket| bucket.min), [gib(4.0)].into());
+        assert!(allocated.is_at_least, "no step's peak was seen");
     }
 
     #[test]

@@ -152,7 +152,7 @@ fn parts(of: &Breakdown, capacity: Option<Bytes>, keeps: bool) -> Vec<BreakdownP
     let known: Vec<BreakdownPart> = known.collect();
     // Who holds what is outside of PyTorch is not known.
     let outside = |bytes, says, is_about| BreakdownPart {
-        name: "non-PyTorch", short: &["non-torch"], tone: Tone::NonPytorch, fill: SHADE, letter: "?", says, bytes: Some(bytes), is_about,
+        name: "non-PyTorch", short: &["non-torch"], tone: Tone::NonPytorch, fill: SHADE, letter: "n", says, bytes: Some(bytes), is_about,
     };
     let others: Vec<BreakdownPart> = match (of.non_pytorch.or(of.other_processes), of.outside, of.free) {
         (None, Some(bytes), free) => {
@@ -555,18 +555,21 @@ const DOTS: u16 = 3;
 
 fn draw_segment(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, words: Option<&str>, end: u16) {
     let width = end.saturating_sub(pen.column());
+    // Whose it is was not seen.
+    let is_unlisted =
+        part.tone == Tone::NonPytorch && (part.fill)(theme.glyphs) == theme.glyphs.shade;
     let style = match (theme.depth, part.tone) {
         (Depth::None, _) => theme.style(Tone::Text),
         (_, Tone::Free) => theme.style(Tone::Dim),
-        (_, _) if part.letter == "?" => theme.style(Tone::Dim),
+        (_, _) if is_unlisted => theme.style(Tone::Dim),
         (_, tone) => theme.ground(tone).patch(theme.on_ground()),
     };
     let filler = match (theme.has_letters(), part.tone) {
         // A dot alone says nothing.
         (_, Tone::Free) if width < DOTS => " ",
         (_, Tone::Free) => theme.glyphs.sparse_dots,
-        (_, _) if part.letter == "?" => theme.glyphs.shade,
-        (true, _) => part.letter,
+        (true, _) if part.letter != "?" => part.letter,
+        (_, _) if is_unlisted => theme.glyphs.shade,
         (_, _) => " ",
     };
     if let Some(words) = words {

@@ -144,14 +144,14 @@ impl DeviceTable<'_> {
         let sample = row.rank.and_then(|rank| rank.sample.as_ref());
         let peak = row.rank.map(|rank| rank.allocated_peak);
         let current = row.rank.and_then(|rank| rank.current_peak(self.state));
-        // As beside the chart: after a run what was held in its last seconds, or when memory ran out.
+        // As beside the chart: the peak of the last seconds, or when memory ran out.
         let of_device = breakdown::device_figures(self.state, row.device);
         let is_over = self.state.run().is_some_and(|run| run.ended.is_some());
         let last = sample.map(|(_, sample)| sample.allocated);
         let reserved = sample.map(|(_, sample)| sample.reserved);
         let (allocated, reserved) = match (is_over, row.is_alone) {
-            (true, true) => (of_device.allocated, of_device.reserved),
-            (true, false) => (current.or(last), reserved),
+            (_, true) if of_device.allocated.is_some() => (of_device.allocated, of_device.reserved),
+            (true, _) => (current.or(last), reserved),
             (false, _) => (current, reserved),
         };
         let odd = peak

@@ -226,6 +226,11 @@ fn draw(canvas: &mut Canvas, _: &View, scene: &Scene, list: ListScroll) {
     let mut free = shown;
     let mut newest: Vec<(String, String, Tone)> = Vec::new();
     for (time, words, tone) in in_view.into_iter().rev() {
+        // The newest is read first: the oldest make room for it.
+        let most = match newest.is_empty() && is_at_end {
+            true => most.max(shown / 2),
+            false => most,
+        };
         let lines = wrapped(&words, room, most);
         let Some(left) = free.checked_sub(lines.len()) else {
             break;
@@ -235,7 +240,11 @@ fn draw(canvas: &mut Canvas, _: &View, scene: &Scene, list: ListScroll) {
     }
     // Where rows are free, nothing is cut.
     let mut rows: Vec<(String, String, Tone)> = Vec::new();
-    for (time, words, tone) in newest {
+    for (place, (time, words, tone)) in newest.into_iter().enumerate() {
+        let most = match place == 0 && is_at_end {
+            true => most.max(shown / 2),
+            false => most,
+        };
         let usual = wrapped(&words, room, most).len();
         let lines = wrapped(&words, room, if is_at_end { usual + free } else { most });
         free -= lines.len() - usual;
