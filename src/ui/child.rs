@@ -182,20 +182,7 @@ impl ChildScreen {
         if self.scrolled() > 0 {
             return None;
         }
-        let (_, width) = self.size();
-        // A line that is broken over rows is read as one.
-        let mut lines: Vec<String> = Vec::new();
-        let mut goes_on = false;
-        for (n, row) in (0..).zip(self.screen().rows(0, width)) {
-            match lines.last_mut().filter(|_| goes_on) {
-                Some(line) => line.push_str(&row),
-                None => lines.push(row),
-            }
-            goes_on = self.screen().row_wrapped(n);
-        }
-        let newest = lines.iter().rev().filter(|line| !line.trim().is_empty());
-        let newest = newest.take(ROWS_OF_A_BAR);
-        let found = newest.filter_map(|line| output_rows::pace_in(line)).next();
+        let found = self.newest_lines(ROWS_OF_A_BAR, output_rows::pace_in);
         let mut latest = self.pace.borrow_mut();
         if let Some(words) = &found {
             *latest = LatestPace {
@@ -205,6 +192,35 @@ impl ChildScreen {
         }
         let is_recent = self.breaks <= latest.breaks + BREAKS_OF_A_BAR;
         found.or_else(|| latest.words.clone().filter(|_| is_recent))
+    }
+
+    /// The first that is found in the newest lines that are not blank, from the last one on. A line that is broken over rows is read
+    /// as one. Rows above those are not looked at: this is asked for with every frame.
+    fn newest_lines(
+        &self,
+        lines: usize,
+        found_in: impl Fn(&str) -> Option<String>,
+    ) -> Option<String> {
+        let screen = self.screen();
+        let (height, _) = self.size();
+        let mut seen = 0;
+        let mut line = String::new();
+        for row in (0..height).rev() {
+            // Up to the beginning of the next one; what wraps has no line break.
+            line.insert_str(0, &screen.contents_between(row, 0, row + 1, 0));
+            let is_whole = row == 0 || !screen.row_wrapped(row - 1);
+            if is_whole && !line.trim().is_empty() {
+                seen += 1;
+                let found = found_in(line.trim_end_matches('\n'));
+                if found.is_some() || seen == lines {
+                    return found;
+                }
+            }
+            if is_whole {
+                line.clear();
+            }
+        }
+        None
     }
 
     pub fn scrolled(&self) -> usize {
