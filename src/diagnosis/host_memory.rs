@@ -40,6 +40,13 @@ const PAGE_FILE_ADVICE: [&str; 2] = [
     "a larger page file: System, Advanced, Performance, Advanced, Virtual memory",
 ];
 
+/// What helps where a data set is prepared by several processes.
+const MAP_ADVICE: [&str; 3] = [
+    "fewer processes (num_proc; Trainer programs: --preprocessing_num_workers), each has a copy of what it works on",
+    "smaller pieces (batch_size=, writer_batch_size= of map; keep_in_memory=False)",
+    "num_proc=1 shows an error of its own, if it was one",
+];
+
 /// What helps where Ray killed a task.
 const RAY_ADVICE: [&str; 3] = [
     "fewer actors and tasks on a node at a time (a larger num_cpus=, or @ray.remote(memory=BYTES) for each)",
@@ -67,6 +74,7 @@ fn advice(case: &OomContext) -> Vec<Phrase> {
             .collect(),
         Some(OomSign::RayMonitor) => RAY_ADVICE.map(Phrase::from).to_vec(),
         Some(OomSign::Killed) => KILLED_ADVICE.map(Phrase::from).to_vec(),
+        Some(OomSign::MapWorker) => MAP_ADVICE.map(Phrase::from).to_vec(),
         Some(OomSign::PageFile) => PAGE_FILE_ADVICE.map(Phrase::from).to_vec(),
         _ if case.requested >= Some(LARGE) => REFUSED_ADVICE.map(Phrase::from).to_vec(),
         _ => usual(),
@@ -94,6 +102,9 @@ fn how(case: &OomContext) -> &'static str {
         }
         (Some(OomSign::Killed), _) => {
             "The kernel's OOM killer does that, or the job's memory limit (dmesg says so); a scheduler or a person may have as well."
+        }
+        (Some(OomSign::MapWorker), _) => {
+            "It ends without a traceback where the kernel's OOM killer took it (dmesg says so), or where C code crashed."
         }
         (Some(OomSign::Gone), _) => {
             "What else ends a worker is a crash in C code (PYTHONFAULTHANDLER=1 names its line); num_workers=0 shows an error of its own."
@@ -127,7 +138,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
                 .advises(fork_advice(case).into_iter().chain(advice)),
         );
     }
-    let is_gone = case.host_sign() == Some(OomSign::Gone);
+    let is_gone = matches!(case.host_sign(), Some(OomSign::Gone | OomSign::MapWorker));
     // Nothing but the signal is known: the kernel sends it, and so may a scheduler or a person.
     let is_killed = case.host_sign() == Some(OomSign::Killed);
     let headline = match case.requested {
@@ -137,6 +148,9 @@ fn examine(case: &OomContext) -> Option<Finding> {
         }
         None if is_killed => {
             "SIGKILL ended a process: most often the host's memory ran out, not the GPU's.".into()
+        }
+        None if case.host_sign() == Some(OomSign::MapWorker) => {
+            "A process that prepares the data set is gone, it is not said why: most often the host's memory ran out.".into()
         }
         None if is_gone => {
             "A worker is gone, it is not said why: most often the host's memory ran out.".into()

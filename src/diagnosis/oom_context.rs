@@ -345,6 +345,7 @@ impl<'a> OomContext<'a> {
             OomKind::XpuOom => "xpu-smi ps on the host",
             OomKind::NpuOom => "npu-smi info on the host",
             OomKind::HpuOom => "hl-smi on the host",
+            OomKind::OtherAcceleratorOom => "its vendor's tool on the host: mthreads-gmi, cnmon",
             _ => "nvidia-smi on the host",
         };
         because("see who else is on the GPU", list)
@@ -357,6 +358,7 @@ impl<'a> OomContext<'a> {
             OomKind::XpuOom => "ZE_AFFINITY_MASK",
             OomKind::NpuOom => "ASCEND_RT_VISIBLE_DEVICES",
             OomKind::HpuOom => "HABANA_VISIBLE_MODULES",
+            OomKind::OtherAcceleratorOom => "MUSA_VISIBLE_DEVICES, MLU_VISIBLE_DEVICES",
             _ => "CUDA_VISIBLE_DEVICES",
         };
         because("another GPU", variable)

@@ -23,7 +23,22 @@ fn refused(case: &OomContext) -> Finding {
         .advises(advice.into_iter().flatten().collect::<Vec<Phrase>>())
 }
 
+/// A network card's pages could not be locked: what a limit forbids, not what is missing.
+fn not_locked(case: &OomContext) -> Finding {
+    let what = "Locked memory was refused to the network card's driver, not GPU memory";
+    let finding = HostFigures::of_or_text(case, Cause::PinnedMemory, Certainty::Certain, what);
+    finding
+        .says("NCCL locks pages of RAM for InfiniBand; ulimit -l bounds them, 64 KiB or 8 MiB where nobody raised it.")
+        .advises([
+            "ulimit -l unlimited (containers: --ulimit memlock=-1; SLURM: PropagateResourceLimitsExcept=MEMLOCK)".into(),
+            Phrase::from("to see that it is this: NCCL_IB_DISABLE=1, which is slower"),
+        ])
+}
+
 fn examine(case: &OomContext) -> Option<Finding> {
+    if case.host_sign() == Some(OomSign::LockedPages) {
+        return Some(not_locked(case));
+    }
     if case.host_sign() == Some(OomSign::Pinned) {
         return Some(refused(case));
     }

@@ -22,7 +22,7 @@ fn by_text(case: &OomContext) -> Finding {
         "a larger /dev/shm: docker run --shm-size={size}g (or --ipc=host), or an emptyDir with medium: Memory"
     );
     finding
-        .says("Workers pass batches on in /dev/shm; in a container it has 64 MiB unless it was given more.")
+        .says("DataLoader workers pass batches on in /dev/shm, and NCCL data between the ranks of a node; in a container it has 64 MiB unless it was given more.")
         .advises([
             larger,
             "fewer DataLoader workers, or a smaller prefetch_factor".into(),

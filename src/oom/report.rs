@@ -102,6 +102,10 @@ pub enum OomSign {
     PageFile,
     /// Ray's monitor of a node's memory.
     RayMonitor,
+    /// A process that prepares a data set (Hugging Face's `map` with num_proc) and is gone, it is not said why.
+    MapWorker,
+    /// Pages of RAM that were to be locked for a network card.
+    LockedPages,
     #[serde(other)]
     Other,
 }
@@ -110,7 +114,11 @@ impl OomReport {
     /// Whether its words say that a process is gone, and not why.
     pub(super) fn is_guess(&self) -> bool {
         self.kind == OomKind::HostOom
-            && (self.hearsay || matches!(self.sign, Some(OomSign::Killed | OomSign::Gone)))
+            && (self.hearsay
+                || matches!(
+                    self.sign,
+                    Some(OomSign::Killed | OomSign::Gone | OomSign::MapWorker)
+                ))
     }
 
     /// All its figures.
@@ -165,6 +173,8 @@ pub enum OomKind {
     NpuOom,
     /// PyTorch's allocator for Intel's Gaudi.
     HpuOom,
+    /// PyTorch's builds for further accelerators, which have its allocator's text under their own name.
+    OtherAcceleratorOom,
     /// XLA on a TPU: the memory of its chips (HBM).
     TpuOom,
     /// `CUDA error: out of memory`, outside the caching allocator.
@@ -230,6 +240,7 @@ impl OomKind {
             OomKind::MpsOom       => const { &spec("MPS out of memory",                    "PyTorch's MPS allocator",                    "an Apple GPU",       PytorchAllocator, false, false) },
             OomKind::NpuOom       => const { &spec("NPU out of memory",                    "PyTorch's allocator for Ascend NPUs",        "an Ascend NPU",      PytorchAllocator, false, false) },
             OomKind::HpuOom       => const { &spec("HPU out of memory",                    "PyTorch's allocator for Gaudi",              "a Gaudi HPU",        PytorchAllocator, false, false) },
+            OomKind::OtherAcceleratorOom => const { &spec("accelerator out of memory",     "PyTorch's allocator for another accelerator", "the accelerator",   PytorchAllocator, false, false) },
             OomKind::TpuOom       => const { &spec("TPU out of memory",                    "XLA, in a TPU's memory (HBM)",               "a TPU",              Framework,        false, false) },
             OomKind::CudaErrorOom => const { &spec("CUDA out of memory",                   "CUDA itself, outside PyTorch's allocator",   "CUDA",               DriverCall,       false, false) },
             OomKind::Cublas       => const { &spec("cuBLAS out of memory",                 "cuBLAS",                                     "cuBLAS",             DriverCall,       false, false) },

@@ -267,9 +267,13 @@ fn around(text: &str) -> (&str, &str) {
 }
 
 fn is_warning(before: &str) -> bool {
-    ["WARNING", "WARN", "Warning", "warning", "INFO", "DEBUG"]
-        .iter()
-        .any(|level| before.contains(level))
+    // NCCL warns of whatever ends it.
+    let before = before.replace("NCCL WARN", "");
+    // A level is a word of its own, and no part of a name.
+    let mut words = before.split(|c: char| !c.is_alphanumeric() && c != '_');
+    words.any(|word| matches!(word, "WARNING" | "WARN" | "INFO" | "DEBUG"))
+        || before.contains("Warning")
+        || before.contains("warning")
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

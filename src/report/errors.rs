@@ -155,6 +155,8 @@ fn title(of: &OfMessage) -> String {
         (_, Some(OomSign::Overflow)) => " (a size that overflowed)",
         (_, Some(OomSign::RayMonitor)) => " (Ray's monitor)",
         (_, Some(OomSign::PageFile)) => " (Windows' page file)",
+        (_, Some(OomSign::MapWorker)) => " (a process that prepares data is gone)",
+        (_, Some(OomSign::LockedPages)) => " (locked memory)",
         (_, None | Some(OomSign::Descriptors | OomSign::Other)) if of.suspicion => {
             " (a process was killed)"
         }

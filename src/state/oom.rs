@@ -184,6 +184,8 @@ impl OomIncident {
                 | OomSign::Overflow
                 | OomSign::PageFile
                 | OomSign::RayMonitor
+                | OomSign::MapWorker
+                | OomSign::LockedPages
                 | OomSign::Other,
             )
             | None => "memory",
