@@ -6,6 +6,7 @@
 //! must be able to reserve (`replay`). Pure; it knows neither keys nor edits of commands.
 
 mod contradiction;
+mod earlier_run;
 mod ended;
 mod estimate;
 mod hint;
@@ -23,6 +24,7 @@ mod traced;
 mod workspaces;
 
 pub use crate::event::Basis;
+pub use earlier_run::{EarlierOutcome, EarlierRun};
 pub use ended::{NoRoom, room_after_end};
 pub use estimate::{ActivationReduction, Allocator, Estimate, Target};
 pub use hint::{BatchRoom, Hint, RoomBasis, RoomSearch, TracedHint, hint, traced_search};

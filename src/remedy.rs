@@ -26,6 +26,7 @@ mod inputs;
 mod load_to_cpu;
 mod loader;
 mod max_split_size;
+mod measured;
 mod no_foreach;
 mod offer;
 mod offload;

@@ -1,6 +1,7 @@
 //! The largest batch that fits, rounded as people do, and the accumulation that goes with it; and all
 //! that a forecast may rest on beside the command.
 
+use super::earlier_run::EarlierRun;
 use super::estimate::Target;
 use super::memory::{Forecast, Model};
 use super::observation::Observation;
@@ -129,6 +130,8 @@ pub struct ForecastInputs<'a> {
     pub state: Option<&'a State>,
     /// What earlier sessions of the same program showed on this machine, the earliest first.
     pub earlier: &'a [Observation],
+    /// Their runs, and those with other settings: what a command took that is one of theirs to the letter. The earliest first.
+    pub earlier_runs: &'a [EarlierRun],
     /// The room on the device, where it is known better than from the out-of-memory.
     pub room: Option<Bytes>,
     /// The share of its need by which a batch is to stay below the room.
@@ -141,6 +144,7 @@ impl Default for ForecastInputs<'_> {
             oom: None,
             state: None,
             earlier: &[],
+            earlier_runs: &[],
             room: None,
             margin: MARGIN,
         }

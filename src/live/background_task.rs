@@ -7,7 +7,7 @@
 //! tokio's blocking pool would do the same, but panics where the system gives no thread.
 
 use super::heap;
-use super::session::earlier::Observations;
+use super::session::earlier;
 use super::session::inputs::SessionInputs;
 use super::session::source::LinesRead;
 use crate::collect::scheduler::SlurmJob;
@@ -35,7 +35,7 @@ impl TaskIds {
 #[derive(Debug)]
 pub(crate) enum TaskResult {
     /// Earlier sessions were read.
-    Earlier(Observations),
+    Earlier(earlier::Earlier),
     /// A hint was searched for in a traced step.
     Hint(TracedHint),
     /// Config files, checkpoints and leftover processes were looked up.

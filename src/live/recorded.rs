@@ -2,7 +2,7 @@
 //! recording and what is on the disk now. Nothing is typed again, nothing is run and nothing is printed here.
 
 use super::launch_facts;
-use super::session::earlier::{self, Observations};
+use super::session::earlier::{self, Earlier};
 use super::session::inputs::SessionInputs;
 use super::session::remedies::inputs_of;
 use super::torch;
@@ -26,7 +26,7 @@ pub(crate) struct EndedSession<'a> {
     /// Of its last run's OOM, the most certain first.
     pub findings: Vec<Finding>,
     inputs: SessionInputs,
-    earlier: Observations,
+    earlier: Earlier,
 }
 
 impl<'a> EndedSession<'a> {
@@ -87,7 +87,7 @@ impl<'a> EndedSession<'a> {
             self.state,
             &self.findings,
             &self.inputs,
-            &self.earlier,
+            Some(&self.earlier),
             next,
         )
     }

@@ -60,8 +60,8 @@ pub(crate) struct Session {
     /// Whether growth was seen since then that would fill the GPU soon.
     is_full_soon: bool,
     inputs: SessionInputs,
-    /// Observations of earlier sessions, once they were asked for.
-    earlier: Option<earlier::Observations>,
+    /// What earlier sessions showed, once they were asked for.
+    earlier: Option<earlier::Earlier>,
     hints: Hints,
     /// What the command in the editor would need.
     foreseen: Foreseen,

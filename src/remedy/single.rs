@@ -2,6 +2,7 @@
 
 use super::inputs::RemedyInputs;
 use super::loader::{is_of_host, smaller_batches};
+use super::measured;
 use super::plan::{Availability, Edit, Expectation, Plan, Remedy};
 use super::proposal::{Draft, Offering, Proposal};
 use super::{RemedyAction, RemedyEffect, RemedyId};
@@ -40,6 +41,7 @@ pub(super) fn proposed(id: RemedyId, offering: &Offering<'_>) -> Option<Remedy> 
     if let Some(expectation) = expectation {
         remedy.expectation = expectation;
     }
+    measured::hold_to_earlier(&mut remedy, offering);
     Some(remedy)
 }
 

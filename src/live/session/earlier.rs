@@ -1,4 +1,4 @@
-//! Observations of earlier sessions of the same program on this machine, read from their recordings
+//! What earlier sessions of the same program on this machine showed, read from their recordings
 //! beside the loop once memory has run out, and by `fit` before its first run.
 //!
 //! Nothing is read while a training runs, because that would cost the training. Recordings that can't
@@ -7,12 +7,14 @@
 use crate::command::CommandLine;
 use crate::diagnosis;
 use crate::event::{Event, SessionStarted};
-use crate::forecast::{Observation, SeenIn};
-use crate::recognize::{LaunchEnvironment, WorkloadKey};
+use crate::forecast::{EarlierOutcome, EarlierRun, Observation, SeenIn};
+use crate::live::program_text;
+use crate::recognize::{LaunchEnvironment, Recognized, WorkloadKey};
 use crate::recording::{self, BaseDirs};
 use crate::state::{Run, RunOutcome, State};
 use crate::units::{Bytes, Moment};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 /// The number of sessions whose first line is read.
 const LOOKED_AT: usize = 64;
@@ -21,8 +23,14 @@ const READ: usize = 6;
 /// Larger recordings would take seconds.
 const LARGEST: u64 = 32 << 20;
 
-/// Of earlier sessions, the earliest first.
-pub(crate) type Observations = Vec<Observation>;
+/// What earlier sessions showed, the earliest first.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Earlier {
+    /// Of runs whose command is like this one's but for the batch.
+    pub observations: Vec<Observation>,
+    /// Of all runs of the program, as it is now.
+    pub runs: Vec<EarlierRun>,
+}
 
 /// Until when something was seen before a session's own run ended: what came later is not earlier, or the same session would be told
 /// with other figures each time somebody reads it again.
@@ -70,44 +78,107 @@ fn wall(header: &SessionStarted, at: Moment) -> f64 {
     header.wall + at.since(Moment::ZERO).as_secs_f64()
 }
 
-/// The observations of earlier sessions with a program like that of `command`; the earliest first.
-pub(crate) fn read(command: &CommandLine, before: &Before) -> Observations {
+/// What earlier sessions with the program of `command` showed.
+pub(crate) fn read(command: &CommandLine, before: &Before) -> Earlier {
     read_in(&BaseDirs::of_this_user(), command, before)
 }
 
-fn read_in(places: &BaseDirs, command: &CommandLine, before: &Before) -> Observations {
-    read_all(places, command, before, |runs, reading| {
-        let seen = Observation::of_runs(runs, reading, &LaunchEnvironment::default());
-        // Its runs have numbers of their own.
-        let earlier = seen.into_iter().map(|seen| Observation {
-            seen_in: SeenIn::EarlierSession,
-            ..seen
-        });
-        earlier.collect()
-    })
+fn read_in(places: &BaseDirs, command: &CommandLine, before: &Before) -> Earlier {
+    let changed = last_change(command);
+    let mut earlier = Earlier::default();
+    for session in sessions_of(places, command, before) {
+        let is_unchanged = changed.is_none_or(|changed| changed <= session.header.wall);
+        let state = state_of(&session, before);
+        if is_unchanged {
+            let of_run = |run| earlier_run(&session.header, &state, run);
+            earlier.runs.extend(state.runs.iter().filter_map(of_run));
+        }
+        if session.is_like {
+            let reading = WorkloadKey::new(command, &LaunchEnvironment::default());
+            let seen = Observation::of_runs(&state.runs, &reading, &LaunchEnvironment::default());
+            // Its runs have numbers of their own.
+            let seen = seen.into_iter().map(|seen| Observation {
+                seen_in: SeenIn::EarlierSession,
+                ..seen
+            });
+            earlier.observations.extend(seen);
+        }
+    }
+    earlier
 }
 
-fn read_all<T>(
-    places: &BaseDirs,
-    command: &CommandLine,
-    before: &Before,
-    of_runs: impl Fn(&[Run], &WorkloadKey) -> Vec<T>,
-) -> Vec<T> {
+/// An earlier session of the same program.
+struct EarlierSession {
+    header: SessionStarted,
+    directory: PathBuf,
+    /// Whether its command is the same but for the batch.
+    is_like: bool,
+}
+
+/// The earliest first.
+fn sessions_of(places: &BaseDirs, command: &CommandLine, before: &Before) -> Vec<EarlierSession> {
     let reading = WorkloadKey::new(command, &LaunchEnvironment::default());
     let header = |directory: PathBuf| Some((header_of(&directory)?, directory));
-    let mut sessions: Vec<_> = recording::list(places)
+    let (like, others): (Vec<_>, Vec<_>) = recording::list(places)
         .into_iter()
         .filter_map(|stored| header(stored.directory))
         .filter(|(header, _)| before.is_after(header))
         .take(LOOKED_AT)
-        .filter(|(header, _)| is_like(header, command, &reading))
-        .take(READ)
-        .collect();
-    sessions.sort_by(|(a, _), (b, _)| a.wall.total_cmp(&b.wall));
+        .filter(|(header, _)| is_same_program(&header.command, command))
+        .map(|(header, directory)| EarlierSession {
+            is_like: is_like(&header, command, &reading),
+            header,
+            directory,
+        })
+        .partition(|session| session.is_like);
+    let like = like.into_iter().take(READ);
+    let mut sessions: Vec<_> = like.chain(others.into_iter().take(READ)).collect();
+    sessions.sort_by(|a, b| a.header.wall.total_cmp(&b.header.wall));
     sessions
-        .iter()
-        .flat_map(|(header, directory)| of_runs(&runs_of(directory, header, before), &reading))
-        .collect()
+}
+
+/// Whether two commands start the same program in the same directory.
+fn is_same_program(one: &CommandLine, other: &CommandLine) -> bool {
+    let program = |command: &CommandLine| {
+        let layout = Recognized::new(command, &LaunchEnvironment::default()).layout;
+        command.argv.get(layout.program).cloned()
+    };
+    one.cwd == other.cwd && program(one) == program(other)
+}
+
+/// When a file of the program was last changed, in seconds since 1970; `None` where none is found.
+fn last_change(command: &CommandLine) -> Option<f64> {
+    let recognized = Recognized::new(command, &LaunchEnvironment::default());
+    let files = program_text::program_files(&recognized).into_iter();
+    let changed = files.filter_map(|(path, _)| {
+        let changed = std::fs::metadata(command.cwd.join(path))
+            .ok()?
+            .modified()
+            .ok()?;
+        Some(changed.duration_since(UNIX_EPOCH).ok()?.as_secs_f64())
+    });
+    changed.max_by(f64::total_cmp)
+}
+
+/// What one of its runs took: none where no process of it was seen, or the GPU's size is not known.
+fn earlier_run(header: &SessionStarted, state: &State, run: &Run) -> Option<EarlierRun> {
+    let rank = (run.ranks.iter()).max_by_key(|rank| rank.allocated_peak)?;
+    let ran_out = run.outcome() == RunOutcome::OutOfMemory || run.oom_count > 0;
+    let of_device = || state.device(rank.device.as_ref()?)?.capacity;
+    let capacity = of_device().or_else(|| run.oom()?.capacity())?;
+    Some(EarlierRun {
+        command: run.command.without_secrets(),
+        session: header.id.clone(),
+        steps: run.steps(),
+        outcome: match ran_out {
+            true => EarlierOutcome::RanOut,
+            false => EarlierOutcome::Trained {
+                allocated: rank.allocated_peak,
+                reserved: rank.reserved_peak,
+            },
+        },
+        capacity,
+    })
 }
 
 /// An out-of-memory of an earlier session.
@@ -138,16 +209,20 @@ impl EarlierOom {
 
 /// The OOMs of earlier sessions with a program like that of `command`, the earliest first.
 pub(crate) fn ooms(command: &CommandLine) -> Vec<EarlierOom> {
-    let of_run = |runs: &[Run], reading: &WorkloadKey| {
-        let is_like = |run: &&Run| {
-            WorkloadKey::new(&run.command, &LaunchEnvironment::default()).likeness
-                == reading.likeness
-        };
-        let like = runs.iter().filter(is_like);
-        like.filter_map(EarlierOom::of_run).collect()
+    let reading = WorkloadKey::new(command, &LaunchEnvironment::default());
+    let is_like = |run: &&Run| {
+        WorkloadKey::new(&run.command, &LaunchEnvironment::default()).likeness == reading.likeness
     };
-    let places = &BaseDirs::of_this_user();
-    read_all(places, command, &Before::default(), of_run)
+    let before = Before::default();
+    let sessions = sessions_of(&BaseDirs::of_this_user(), command, &before);
+    let states = (sessions.iter().filter(|session| session.is_like))
+        .map(|session| state_of(session, &before));
+    states
+        .flat_map(|state| {
+            let like = state.runs.iter().filter(is_like);
+            like.filter_map(EarlierOom::of_run).collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 /// The first line of a recording that is not too large to read.
@@ -164,14 +239,14 @@ fn is_like(header: &SessionStarted, command: &CommandLine, reading: &WorkloadKey
             == reading.likeness
 }
 
-/// A recorded session's runs as they were by then, without those that had failed for another reason, or had come no further than
+/// A recorded session with its runs as they were by then, without those that had failed for another reason, or had come no further than
 /// their first step.
-fn runs_of(path: &Path, header: &SessionStarted, before: &Before) -> Vec<Run> {
-    let Ok(events) = recording::read(path) else {
-        return Vec::new();
-    };
+fn state_of(session: &EarlierSession, before: &Before) -> State {
     let mut state = State::default();
-    let by_then = |event: &Event| before.has_seen(header, event.at);
+    let Ok(events) = recording::read(&session.directory) else {
+        return state;
+    };
+    let by_then = |event: &Event| before.has_seen(&session.header, event.at);
     for event in events.flatten().take_while(by_then) {
         state.apply(&event);
     }
@@ -182,7 +257,7 @@ fn runs_of(path: &Path, header: &SessionStarted, before: &Before) -> Vec<Run> {
         | RunOutcome::Stopped
         | RunOutcome::Failed(_) => run.steps() > 1,
     });
-    state.runs
+    state
 }
 
 #[cfg(test)]
@@ -248,7 +323,8 @@ mod tests {
         let before = Before::of(&state);
         let peaks = || -> Vec<_> {
             let seen = read_in(&places, &command(LIKE), &before);
-            seen.iter().map(|seen| seen.passes).collect()
+            let seen = seen.observations.iter();
+            seen.map(|seen| seen.passes).collect()
         };
         let record = |header: SessionStarted, seconds: f64| {
             let directory = home.path().join("oomph/sessions").join(&header.id);

@@ -118,12 +118,11 @@ impl Session {
 
     /// All that remedies rest on.
     pub(crate) fn remedy_inputs(&self) -> RemedyInputs<'_> {
-        let earlier = self.earlier.as_deref().unwrap_or_default();
         inputs_of(
             self.telling_state(),
             self.explaining(),
             &self.inputs,
-            earlier,
+            self.earlier.as_ref(),
             self.run_number().next(),
         )
     }
@@ -261,9 +260,9 @@ impl Session {
         if is(&mut pending.earlier) {
             let read = match result {
                 Some(TaskResult::Earlier(read)) => read,
-                _ => Vec::new(),
+                _ => earlier::Earlier::default(),
             };
-            let is_news = !read.is_empty();
+            let is_news = !read.observations.is_empty() || !read.runs.is_empty();
             self.earlier = Some(read);
             if is_news && !self.is_looking_up() {
                 self.find_remedies();

@@ -2,11 +2,12 @@
 //! so the facts can travel to another thread.
 
 use super::Session;
+use super::earlier::Earlier;
 use super::inputs::SessionInputs;
 use crate::command::CommandLine;
 use crate::diagnosis::Finding;
 use crate::event::{EventKind, Level, Note, NoteSubject};
-use crate::forecast::{BatchRoom, ForecastInputs, Hint, Observation, TracedHint, TracedSearch};
+use crate::forecast::{BatchRoom, ForecastInputs, Hint, TracedHint, TracedSearch};
 use crate::recognize::LaunchEnvironment;
 use crate::remedy::{self, EditedNeed, Remedy, RemedyInputs};
 use crate::report;
@@ -19,7 +20,7 @@ pub(crate) struct RemedyFacts {
     pub state: State,
     pub findings: Vec<Finding>,
     pub inputs: SessionInputs,
-    pub earlier: Vec<Observation>,
+    pub earlier: Earlier,
     /// The run that they are for.
     pub next: RunNumber,
 }
@@ -39,7 +40,7 @@ impl RemedyFacts {
             &self.state,
             &self.findings,
             &self.inputs,
-            &self.earlier,
+            Some(&self.earlier),
             self.next,
         )
     }
@@ -49,7 +50,7 @@ pub(crate) fn inputs_of<'a>(
     state: &'a State,
     findings: &'a [Finding],
     inputs: &'a SessionInputs,
-    earlier: &'a [Observation],
+    earlier: Option<&'a Earlier>,
     next: RunNumber,
 ) -> RemedyInputs<'a> {
     let ranks = state.runs.iter().rev().find_map(|run| run.ranks.first());
@@ -64,7 +65,8 @@ pub(crate) fn inputs_of<'a>(
         forecast: ForecastInputs {
             oom: state.explained_oom(),
             state: Some(state),
-            earlier,
+            earlier: earlier.map_or(&[], |earlier| &earlier.observations),
+            earlier_runs: earlier.map_or(&[], |earlier| &earlier.runs),
             ..ForecastInputs::default()
         },
         findings,

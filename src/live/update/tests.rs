@@ -189,7 +189,7 @@ fn looked_up() -> TaskResult {
 }
 
 fn nothing_earlier() -> TaskResult {
-    TaskResult::Earlier(Vec::new())
+    TaskResult::Earlier(Default::default())
 }
 
 #[test]
