@@ -154,6 +154,11 @@ fn compared(case: &OomContext, needed: Bytes, capacity: Bytes) -> Option<Finding
         .map_or(String::new(), |share| {
             format!(", with the forward pass {:.0} % done", share * 100.0)
         });
+    // The sum is less than there is: what is missing is said beside it.
+    let rest = match opening == NEARLY_FULL && remains(case).is_some() {
+        true => String::from(", which fits only without any fragmentation"),
+        false => rest,
+    };
     let headline = with_figures(opening, format!("{}{allowed}{rest}", sum(capacity)));
     // Windows' driver moves what does not fit to the host's memory.
     let spilled = (allocated > capacity && !is_mps).then_some(

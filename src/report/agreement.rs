@@ -351,7 +351,7 @@ fn lines_by_the_sizes_of_blocks_are_told_as_that() {
 #[test]
 fn how_full_the_gpu_is_is_told_by_one_sum() {
     let said = explained(&story("evaluation"));
-    let sum = "138.97 allocated + 0.08 requested + 0.73 non-PyTorch = 139.78 of 139.80 GiB.";
+    let sum = "138.97 allocated + 0.08 requested + 0.73 non-PyTorch = 139.78 of 139.80 GiB";
     assert_eq!(said.matches(sum).count(), 2, "{said}");
     assert!(!said.contains("needed, "), "{said}");
     // What is cached lies in pieces: one figure with one name.

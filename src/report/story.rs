@@ -251,12 +251,10 @@ impl SessionStory {
     }
 }
 
-/// "at most 1.20 GiB of RAM of its own": what a run's own processes had when the machine, or their group, used most. What others on the
-/// machine have is not the training's. `None` where that was not told apart.
+/// "at most 1.20 GiB of RAM of its own". What others on the machine have is not the training's. `None` where that was not told apart.
 fn own_ram(run: &Run) -> Option<String> {
-    let (_, memory) = run.host_at_peak.as_deref()?;
-    let own: Bytes = memory.roles.iter().map(|role| role.held).sum();
-    (own > Bytes::ZERO).then(|| format!("at most {own} of RAM of its own"))
+    let own = run.own_host_peak?;
+    Some(format!("at most {own} of RAM of its own"))
 }
 
 /// Runs that nothing more is said of.

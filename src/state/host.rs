@@ -232,6 +232,12 @@ impl State {
 
     pub(super) fn host_read(&mut self, at: Moment, memory: &HostMemory) {
         self.host.read(at, memory);
+        let own: Bytes = memory.roles.iter().map(|role| role.held).sum();
+        if let Some(run) = self.runs.last_mut().filter(|run| run.ended.is_none())
+            && own > run.own_host_peak.unwrap_or_default()
+        {
+            run.own_host_peak = Some(own);
+        }
         if let Some(run) = self.runs.last_mut().filter(|run| run.ended.is_none())
             && run.host_peak < Some(memory.used)
         {

@@ -78,6 +78,8 @@ pub struct Run {
     pub tells_calls: bool,
     /// The most that counted against the limit of the host's memory.
     pub host_peak: Option<Bytes>,
+    /// The most of it that its own processes had; `None` where that was not told apart.
+    pub own_host_peak: Option<Bytes>,
     /// The reading of that, and when it was.
     pub host_at_peak: Option<Box<(Moment, HostMemory)>>,
     /// DataLoaders of processes that have not initialised CUDA.
