@@ -235,6 +235,8 @@ pub enum Category {
     Parameters,
     Gradients,
     OptimizerState,
+    /// Parameters that are not trained: the base model under LoRA, a teacher.
+    Frozen,
     /// Made in the forward pass and kept for the backward pass.
     Activations,
     /// Made and freed within one phase.
@@ -245,8 +247,9 @@ pub enum Category {
 
 impl Category {
     /// In the order in which they are drawn, what stays first.
-    pub const ALL: [Category; 6] = [
+    pub const ALL: [Category; 7] = [
         Category::Parameters,
+        Category::Frozen,
         Category::OptimizerState,
         Category::Gradients,
         Category::Activations,
@@ -265,6 +268,7 @@ impl Category {
             Category::Parameters => "parameters",
             Category::Gradients => "gradients",
             Category::OptimizerState => "optimizer state",
+            Category::Frozen => "frozen weights",
             Category::Activations => "activations",
             Category::Temporaries => "temporaries",
             Category::Other => "other",
@@ -293,6 +297,7 @@ fn category_of(anatomy: &StepAnatomy, block: &StepBlock) -> Category {
         Some(MemoryKind::Parameters) => return Category::Parameters,
         Some(MemoryKind::Gradients) => return Category::Gradients,
         Some(MemoryKind::OptimizerState) => return Category::OptimizerState,
+        Some(MemoryKind::Frozen) => return Category::Frozen,
         Some(MemoryKind::Unknown) | None => {}
     }
     if block.from == 0 {

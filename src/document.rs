@@ -210,6 +210,7 @@ impl MemoryHolder {
                 Some(MemoryKind::Parameters) => Some(Category::Parameters),
                 Some(MemoryKind::Gradients) => Some(Category::Gradients),
                 Some(MemoryKind::OptimizerState) => Some(Category::OptimizerState),
+                Some(MemoryKind::Frozen) => Some(Category::Frozen),
                 Some(MemoryKind::Unknown) | None => None,
             },
             place_is_unknown: false,
@@ -387,6 +388,19 @@ impl KnownLines {
         self.known.fraction_of(self.of).unwrap_or(1.0)
     }
 
+    /// What has a line, also by the blocks' sizes.
+    pub fn known(self) -> Bytes {
+        self.known
+    }
+
+    pub fn unknown(self) -> Bytes {
+        self.of - self.known
+    }
+
+    pub fn all(self) -> Bytes {
+        self.of
+    }
+
     /// "known for 0.5 of 23.4 GiB", where that is not nearly all.
     pub fn words(self) -> Option<String> {
         let recorded = self.known - self.alike;
@@ -442,14 +456,16 @@ pub fn largest_lines_or_of_step(
     if let Some(step) = step.filter(|_| !is_known) {
         let peak = step.peak();
         let held = main_lines_at(step, peak, source, most);
-        let (number, bytes) = (step.step, step.allocated[peak]);
-        let words = format!(
-            "Step {number} was traced whole; of its peak of {bytes} most was allocated by:"
-        );
-        blocks.push(DocumentBlock::detail(words));
+        blocks.push(DocumentBlock::detail(traced_instead(step)));
         blocks.push(DocumentBlock::Tree(Tree::Lines(held)));
     }
     blocks
+}
+
+/// Heads the lines of a traced step where too little is known of those at the OOM.
+pub fn traced_instead(step: &StepAnatomy) -> String {
+    let (number, bytes) = (step.step, step.allocated[step.peak()]);
+    format!("Step {number} was traced whole; of its peak of {bytes} most was allocated by:")
 }
 
 /// Without what the program's lines say.

@@ -142,7 +142,10 @@ fn is_left(block: &StepBlock) -> bool {
 /// Whether it is no part of what a training keeps.
 fn may_grow(block: &StepBlock) -> bool {
     match block.category {
-        Category::Parameters | Category::Gradients | Category::OptimizerState => false,
+        Category::Parameters
+        | Category::Gradients
+        | Category::OptimizerState
+        | Category::Frozen => false,
         Category::Activations | Category::Temporaries | Category::Other => true,
     }
 }

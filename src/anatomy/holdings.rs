@@ -107,7 +107,10 @@ pub fn by_line(anatomy: &StepAnatomy, position: usize) -> Vec<Holding> {
 }
 
 /// The bytes of each category at a position, in the order of [`Category::ALL`].
-pub fn by_category(anatomy: &StepAnatomy, position: usize) -> [(Category, Bytes); 6] {
+pub fn by_category(
+    anatomy: &StepAnatomy,
+    position: usize,
+) -> [(Category, Bytes); Category::ALL.len()] {
     let mut sums = Category::ALL.map(|category| (category, Bytes::ZERO));
     for block in alive(anatomy, position) {
         sums[block.category.place()].1 += block.bytes;
@@ -116,8 +119,8 @@ pub fn by_category(anatomy: &StepAnatomy, position: usize) -> [(Category, Bytes)
 }
 
 /// The bytes of each category at every position of the step, to draw them all.
-pub fn categories_over_time(anatomy: &StepAnatomy) -> Vec<[Bytes; 6]> {
-    let none = [Bytes::ZERO; 6];
+pub fn categories_over_time(anatomy: &StepAnatomy) -> Vec<[Bytes; Category::ALL.len()]> {
+    let none = [Bytes::ZERO; Category::ALL.len()];
     let mut made = vec![none; anatomy.allocated.len()];
     let mut freed = made.clone();
     for block in &anatomy.blocks {

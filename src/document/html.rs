@@ -159,7 +159,7 @@ fn retainers(page: &mut String, found: &Retainers) {
 /// The class of a category in the style sheet.
 pub fn class_of(category: Option<Category>) -> &'static str {
     match category {
-        Some(Category::Parameters) => "parameters",
+        Some(Category::Parameters | Category::Frozen) => "parameters",
         Some(Category::Gradients) => "gradients",
         Some(Category::OptimizerState) => "optimizer",
         Some(Category::Activations) | None => "activations",

@@ -295,6 +295,8 @@ pub enum MemoryKind {
     Parameters,
     Gradients,
     OptimizerState,
+    /// Parameters of the model that are not trained.
+    Frozen,
     /// A kind that this version does not know (from a later version's recording).
     #[serde(other)]
     Unknown,

@@ -175,7 +175,12 @@ impl TracedStep {
             let kind = kind_of(number);
             let known = matches!(
                 kind,
-                Some(MemoryKind::Parameters | MemoryKind::Gradients | MemoryKind::OptimizerState)
+                Some(
+                    MemoryKind::Parameters
+                        | MemoryKind::Gradients
+                        | MemoryKind::OptimizerState
+                        | MemoryKind::Frozen
+                )
             );
             known || made_in[number] == Phase::Optimizer
         };

@@ -26,7 +26,7 @@ use super::scene::Scene;
 use super::theme::{Glyphs, Tone};
 use super::view::View;
 use super::words::{count, rank_name};
-use crate::anatomy::{Category, StepGrowth};
+use crate::anatomy::StepGrowth;
 use crate::diagnosis;
 use crate::document;
 use crate::event::{GrowingLine, Retainer, Retainers, SourceLine};
@@ -59,7 +59,11 @@ pub(super) fn draw(canvas: &mut Canvas, open: &StepView, view: &View, scene: &Sc
     let layout = layout::arrange(canvas.area);
     title(&mut canvas.at(layout.title), read, view, scene);
     chart::draw(canvas, &layout, read);
-    head(&mut canvas.at(layout.head), read);
+    head(
+        &mut canvas.at(layout.head),
+        read,
+        choice::retainers(view, scene),
+    );
     match read.grouping {
         Grouping::Flame => {
             return flame::draw_with_modules(&mut canvas.at(layout.below()), read);
@@ -163,7 +167,7 @@ pub(super) fn rows_of_peak(view: &View, scene: &Scene, width: u16) -> u16 {
         // Which step it is, and the titles of the columns.
         Grouping::Lines | Grouping::Modules => {
             let beside = match width >= BESIDE {
-                true => Category::ALL.len(),
+                true => holdings::category_rows(read),
                 false => 0,
             };
             2 + read.rows().max(beside) as u16
@@ -315,8 +319,21 @@ pub(super) fn higher_peak(read: &ReadStep, rank: &RankState) -> Option<(String, 
     Some((words, Tone::Warning))
 }
 
-/// Where the cursor is.
-fn head(canvas: &mut Canvas, read: &ReadStep) {
+/// Where the cursor is; where what stays is shown, when that was found: it is another moment than the cursor's.
+fn head(canvas: &mut Canvas, read: &ReadStep, found: Option<&(Moment, Retainers)>) {
+    if read.grouping == Grouping::Growth {
+        let after = found.map(|(_, found)| found.step);
+        let of_curve = after.filter(|step| *step != read.key.step);
+        let facts = [
+            Some((String::from("what stays between steps"), Tone::Strong)),
+            after.map(|step| (format!("after step {}", count(step)), Tone::Text)),
+            of_curve.map(|_| {
+                let words = format!("the curve above is step {}", count(read.key.step));
+                (words, Tone::Dim)
+            }),
+        ];
+        return facts_on_a_rule(canvas, facts.into_iter().flatten());
+    }
     let anatomy = &read.anatomy;
     let end = anatomy.end();
     let place = match (read.cursor == read.peak, read.cursor == end) {
@@ -572,7 +589,11 @@ fn grew(view: &View, scene: &Scene, width: u16, glyphs: &'static Glyphs) -> Vec<
     let of_oom = record.map(|record| record.growing.as_slice());
     let sums = [of_search, of_oom].into_iter().flatten();
     let sums = sums.into_iter().find(|growing| !growing.is_empty());
-    let lines = match (&view.growth, sums) {
+    // One figure: what reaches the later step.
+    let last_of_sums = sums.and_then(|growing| Some(growing.first()?.to_step));
+    let traced = view.growth.as_ref();
+    let traced = traced.filter(|growth| last_of_sums.is_none_or(|last| last <= growth.to));
+    let lines = match (traced, sums) {
         (Some(growth), _) => of_steps(growth, text_of),
         (None, Some(growing)) => of_sums(growing, text_of),
         (None, None) if choice::is_traced(view, scene) => {

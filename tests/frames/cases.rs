@@ -13,7 +13,7 @@ use oomph::event::{
 use oomph::forecast::{BatchRoom, RoomBasis};
 use oomph::remedy::{Expectation, Remedy};
 use oomph::ui::{ChildScreen, Elsewhere, Pace, Pane, RecordedOutput, Replay, Subject, Theme, View};
-use oomph::units::Moment;
+use oomph::units::{Bytes, Moment};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::Duration;
 
@@ -172,6 +172,11 @@ pub const CASES: &[Case] = &[
     case(
         "step-untraced-failure",
         || Story::recorded("leak-traced"),
+        &[KeyCode::Esc, KeyCode::Char('s')],
+    ),
+    case(
+        "step-untraced-unknown",
+        few_lines_known,
         &[KeyCode::Esc, KeyCode::Char('s')],
     ),
     case("oom-capacity", oom_capacity, &[]),
@@ -463,6 +468,17 @@ pub fn first_run() -> Story {
     story.train(0, GPU, TOO_LARGE, 18.0);
     story.remedies = remedies();
     story
+}
+
+/// A step that failed late, of which stacks were recorded for little.
+fn few_lines_known() -> Story {
+    Story::recorded_but("leak-traced", |event| {
+        if let EventKind::Oom(record) = &mut event.what {
+            record.lines.retain(|line| line.kind.is_some());
+            let known: Bytes = record.lines.iter().map(|line| line.bytes).sum();
+            record.lines_known = Some(known + Bytes::mib(400));
+        }
+    })
 }
 
 fn oom_capacity() -> Story {

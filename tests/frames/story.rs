@@ -109,13 +109,20 @@ impl Story {
 
     /// A recording of a real training on a GPU, at its end.
     pub fn recorded(name: &str) -> Story {
+        Story::recorded_but(name, |_| ())
+    }
+
+    /// With what its events say changed.
+    pub fn recorded_but(name: &str, change: impl Fn(&mut Event)) -> Story {
         let file = format!("tests/replay/{name}.jsonl");
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(file);
         let events = recording::read(&path).expect("the recording is there");
         let mut story = Story::new("");
         story.state = State::default();
         for event in events {
-            story.state.apply(&event.expect("a line"));
+            let mut event = event.expect("a line");
+            change(&mut event);
+            story.state.apply(&event);
         }
         story.command = story.state.run().expect("a run").command.clone();
         story.findings = diagnose(&story.state);

@@ -3,12 +3,12 @@
 
 use super::holdings;
 use super::traced::StepKey;
-use super::{choice, facts_on_a_rule};
-use crate::anatomy::Category;
-use crate::document::{self, MemoryHolder};
+use super::{WIDEST, choice, facts_on_a_rule};
+use crate::anatomy::{Category, StepAnatomy};
+use crate::document::{self, KnownLines, MemoryHolder};
 use crate::event::{OomRecord, SourceLine};
-use crate::state::SourceTexts;
-use crate::ui::canvas::{Canvas, StyledLine, columns};
+use crate::state::{OomIncident, Run, SourceTexts};
+use crate::ui::canvas::{self, Canvas, StyledLine, columns};
 use crate::ui::dialogs::oom::{is_in_step, phase_of};
 use crate::ui::scene::Scene;
 use crate::ui::theme::{Glyphs, Tone};
@@ -21,6 +21,12 @@ const WORTH_BEGINNING: usize = 4;
 
 /// Rows above the table: the head, what was asked for and where, and one without anything.
 const ABOVE: u16 = 4;
+
+/// Below this share of what is allocated a row of what is left says nothing.
+const WORTH_A_ROW: f64 = 0.001;
+
+/// Lines of a step that was traced whole, at most.
+const LINES_OF_A_STEP: usize = 5;
 
 /// Draws it instead of chart and panes.
 pub(super) fn draw(canvas: &mut Canvas, key: StepKey, view: &View, scene: &Scene) {
@@ -43,9 +49,11 @@ pub(super) fn draw(canvas: &mut Canvas, key: StepKey, view: &View, scene: &Scene
     facts_on_a_rule(canvas, facts);
     asked_for(canvas, record);
     let mut lines = document::lines_of(oom, &run.source);
-    lines.extend(unknown(&lines, allocated));
     lines.sort_by_key(|line| std::cmp::Reverse(line.bytes));
-    let grew = super::grew(view, scene, canvas.area.width, canvas.theme.glyphs);
+    lines.extend(rest(&lines, oom));
+    let mut grew = how_much_is_known(canvas.area.width, run, oom, canvas.theme.glyphs);
+    let of_search = super::grew(view, scene, canvas.area.width, canvas.theme.glyphs);
+    grew.extend(of_search);
     let room = canvas.area.height.saturating_sub(ABOVE);
     // With the row of its titles, and one without anything below it.
     let uncut = holdings::rows_uncut(canvas.area.width, &lines) + 1;
@@ -129,18 +137,75 @@ fn stack_lines(record: &OomRecord, source: &SourceTexts, glyphs: &Glyphs) -> Vec
         .collect()
 }
 
-/// What no line is known of, so that the rows add up.
-fn unknown(lines: &[MemoryHolder], allocated: Bytes) -> Option<MemoryHolder> {
-    let known = lines.iter().map(|line| line.bytes).sum();
-    let rest = allocated - known;
-    (rest > allocated.scale(0.001)).then(|| MemoryHolder {
-        place: String::from("line not known"),
-        place_is_unknown: true,
-        inside: None,
-        says: None,
-        category: None::<Category>,
-        bytes: rest,
-        blocks: 0,
-        alike: 1,
-    })
+/// What the lines above leave of all that was allocated, so that the rows add up: smaller lines, and blocks without a recorded line.
+fn rest(lines: &[MemoryHolder], oom: &OomIncident) -> Vec<MemoryHolder> {
+    let Some(known) = KnownLines::at(oom) else {
+        return Vec::new();
+    };
+    let named: Bytes = lines.iter().map(|line| line.bytes).sum();
+    let parts = [
+        ("smaller lines", known.known() - named),
+        ("no line recorded", known.unknown()),
+    ];
+    let shown = parts.into_iter().filter(|(_, bytes)| {
+        let share = bytes.fraction_of(known.all()).unwrap_or(0.0);
+        share > WORTH_A_ROW
+    });
+    shown
+        .map(|(place, bytes)| MemoryHolder {
+            place: place.into(),
+            place_is_unknown: true,
+            inside: None,
+            says: None,
+            category: None::<Category>,
+            bytes,
+            blocks: 0,
+            alike: 1,
+        })
+        .collect()
+}
+
+/// How much of the memory has a line and why not all; where that is less than half, the lines of a step of this process that was
+/// traced whole.
+fn how_much_is_known(
+    width: u16,
+    run: &Run,
+    oom: &OomIncident,
+    glyphs: &'static Glyphs,
+) -> Vec<StyledLine> {
+    let Some(known) = KnownLines::at(oom) else {
+        return Vec::new();
+    };
+    let Some(words) = known.words() else {
+        return Vec::new();
+    };
+    let said = |text: &str, tone| {
+        let lines = canvas::text(
+            &glyphs.spelled(text),
+            width.saturating_sub(2).min(WIDEST),
+            tone,
+        );
+        lines.into_iter().map(|line| line.behind(" ", Tone::Dim))
+    };
+    let why = format!("{}.", document::why_not_all(&words));
+    let mut all: Vec<StyledLine> = said(&why, Tone::Dim).collect();
+    let rank = run.rank_of(oom).filter(|_| !known.is_most());
+    let Some(step) = rank.and_then(|rank| StepAnatomy::of_oom(&rank.traces)) else {
+        return all;
+    };
+    let peak = step.peak();
+    let traced = document::traced_instead(&step);
+    all.extend(said(&traced, Tone::Text));
+    let held = document::main_lines_at(&step, peak, &run.source, LINES_OF_A_STEP);
+    all.extend(held.into_iter().map(|held| {
+        let mut line = StyledLine::of(format!("{:>9}  ", held.bytes.to_string()), Tone::Text);
+        let category = held.category.map_or("", Category::title);
+        line.push(format!("{category:<16}"), Tone::Dim);
+        line.push(glyphs.spelled(&held.place), Tone::Text);
+        if let Some(says) = held.says {
+            line.push(format!("  {}", glyphs.spelled(&says)), Tone::Dim);
+        }
+        line
+    }));
+    all
 }

@@ -369,7 +369,11 @@ fn line(canvas: &mut Canvas, row: u16, widths: LineWidths, held: &Held, share: f
         .to(FIGURE + 1 + SHARE + widths.bar + widths.category);
     if widths.blocks > 0 {
         let width = usize::from(widths.blocks - 2);
-        let blocks = count(held.blocks as u64);
+        // Of what has no line the blocks are not counted.
+        let blocks = match held.blocks {
+            0 => String::new(),
+            blocks => count(blocks as u64),
+        };
         pen.text(&format!("{blocks:>width$}  "), Tone::Dim);
     }
     let Some(by) = &held.by else {
@@ -398,8 +402,22 @@ fn line(canvas: &mut Canvas, row: u16, widths: LineWidths, held: &Held, share: f
 /// Columns of a name.
 const NAME: u16 = 16;
 
+/// Most models have no frozen weights: that row is there where they are. They are alive for the whole step.
+fn is_shown(read: &ReadStep, category: Category) -> bool {
+    let of_step = || read.categories.first().map(|of| of[category.place()]);
+    category != Category::Frozen || of_step().is_some_and(|bytes| bytes > Bytes::ZERO)
+}
+
+/// Rows of the categories of a step.
+pub(super) fn category_rows(read: &ReadStep) -> usize {
+    let all = Category::ALL.into_iter();
+    all.filter(|category| is_shown(read, *category)).count()
+}
+
 pub(super) fn draw_categories(canvas: &mut Canvas, read: &ReadStep) {
-    let all = Category::ALL.len() as u16;
+    let at_cursor = Category::ALL.into_iter().zip(read.categories[read.cursor]);
+    let sums = at_cursor.filter(|(category, _)| is_shown(read, *category));
+    let all = category_rows(read) as u16;
     let lists = match canvas.area.height < all {
         true => 2,
         false => 1,
@@ -407,7 +425,6 @@ pub(super) fn draw_categories(canvas: &mut Canvas, read: &ReadStep) {
     let rows = all.div_ceil(lists);
     let width = canvas.area.width / lists;
     let whole = read.at_cursor();
-    let sums = Category::ALL.into_iter().zip(read.categories[read.cursor]);
     for (place, (category, bytes)) in (0..).zip(sums) {
         let area = Rect {
             x: canvas.area.x + place / rows * width,
@@ -442,7 +459,7 @@ fn row(canvas: &mut Canvas, row: u16, category: Category, bytes: Bytes, whole: B
 
 pub(super) fn category_tone(category: Category) -> Tone {
     match category {
-        Category::Parameters => Tone::Parameters,
+        Category::Parameters | Category::Frozen => Tone::Parameters,
         Category::Gradients => Tone::Gradients,
         Category::OptimizerState => Tone::OptimizerState,
         Category::Activations => Tone::Activations,
@@ -455,6 +472,7 @@ pub(super) fn category_tone(category: Category) -> Tone {
 fn short_name(category: Category) -> &'static str {
     match category {
         Category::Parameters => "param",
+        Category::Frozen => "froz",
         Category::Gradients => "grad",
         Category::OptimizerState => "optim",
         Category::Activations => "activ",
@@ -474,6 +492,7 @@ pub(super) fn percent(share: f64) -> String {
 fn letter(category: Category) -> &'static str {
     match category {
         Category::Parameters => "P",
+        Category::Frozen => "F",
         Category::Gradients => "G",
         Category::OptimizerState => "O",
         Category::Activations => "A",

@@ -13,6 +13,9 @@ class Fake:
         self.count, self.grad = count, grad
         self.is_cuda, self.device = True, types.SimpleNamespace(index=0)
 
+    def data_ptr(self):
+        return id(self)
+
     def numel(self):
         return self.count
 
@@ -52,6 +55,15 @@ class Structure(unittest.TestCase):
         self.assertEqual((of.of(0)["gradients"], of.gradients(0)), (40, 0))
         parameter.grad = Fake(10)
         self.assertEqual((of.gradients(0), of.gradients(1)), (40, 0))
+
+    def test_frozen_parameters_are_those_that_no_optimizer_has(self):
+        trained, frozen = Fake(10), Fake(20)
+        optimizer = types.SimpleNamespace(param_groups=[{"params": [trained]}], state={})
+        of = structure.Structure(types.SimpleNamespace(Tensor=Fake), 7)
+        of.optimizers[0] = lambda: optimizer
+        words, places = of.kinds({id(frozen): "base.0"}, [trained, frozen])
+        self.assertEqual(words, {id(trained): "parameters", id(frozen): "frozen"})
+        self.assertEqual(places, {id(frozen): "base.0"})
 
     def test_shards_are_told_beside_the_whole(self):
         line = measured(Sharded(100, 25), Fake(5))

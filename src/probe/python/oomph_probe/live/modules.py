@@ -205,6 +205,17 @@ class Modules:
         return list(marks), names, of_parameters
 
 
+    def frozen(self) -> list[Tensor]:
+        """The parameters of the models seen that are not trained."""
+        found: list[Any] = []
+        for reference in self.roots.values():
+            root = reference()
+            for module in () if root is None else members.modules(root):
+                own = module._parameters.values()
+                found += [each for each in own if each is not None and not each.requires_grad]
+        return found
+
+
 def named(roots: list[Module], classes: dict[int, str]) -> tuple[dict[int, str], dict[int, Any]]:
     """The largest root's modules have the names that the program knows them by; those of the others stand
     behind the name of their class."""

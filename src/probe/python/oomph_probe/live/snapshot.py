@@ -84,9 +84,10 @@ def holdings(
 
 
 def unplaced(segments: Segments, kinds: dict[int, str]) -> dict[int, int]:
-    """How many live blocks of each size have no stack, without those whose kind is known. In a forward pass these are
-    what it had made before stacks were recorded: a model's repeated layers make blocks of the same sizes, so that their
-    lines are those of the blocks that came later. In backward they would be gradients of such sizes."""
+    """How many live blocks of each size have no stack, without those whose kind is known. In a forward pass, and in an
+    evaluation, these are what it had made before stacks were recorded: repeated layers and batches make blocks of the
+    same sizes, so that their lines are those of the blocks that came later. In backward they would be gradients of such
+    sizes."""
     counts: dict[int, int] = {}
     for segment in segments:
         for block in segment["blocks"]:

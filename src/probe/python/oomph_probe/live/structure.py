@@ -12,7 +12,7 @@ import weakref
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Sequence
 
     from ..common.protocols import Line, Optimizer, Tensor, Torch
 
@@ -126,9 +126,12 @@ class Structure:
             whole = getattr(tensor, "_unpadded_unsharded_size", None)
             of[WHOLE] += (tensor if whole is None else whole).numel() * size
 
-    def kinds(self, of_parameters: dict[int, Any]) -> tuple[dict[int, str], dict[int, Any]]:
+    def kinds(
+        self, of_parameters: dict[int, Any], frozen: Sequence[Tensor] = ()
+    ) -> tuple[dict[int, str], dict[int, Any]]:
         """At each address that an optimizer refers to: the kind of tensor, as a word of the wire, and the module
-        whose parameter it is or belongs to, as far as `of_parameters` names it by the parameter's id."""
+        whose parameter it is or belongs to, as far as `of_parameters` names it by the parameter's id.
+        Also at those of `frozen` parameters, which no optimizer refers to."""
         words: dict[int, str] = {}
         places: dict[int, Any] = {}
 
@@ -162,6 +165,10 @@ class Structure:
                         mark(parameter.grad, "gradients", parameter)
             for parameter, state in list(optimizer.state.items()):
                 mark_state(state, parameter, 2)
+        for parameter in frozen:
+            tensor = getattr(parameter, "_local_tensor", parameter)
+            if tensor.is_cuda and address_of(tensor) not in words:
+                mark(parameter, "frozen", parameter)
         return words, places
 
     def take(self) -> list[Line]:

@@ -159,7 +159,8 @@ class Tracing:
             line["inputs"] = list(self.modules.inputs)
         seen = self.modules.take()
         of_parameters = seen[2] if seen is not None else {}
-        kinds, places = self.structure.kinds(of_parameters)
+        frozen = self.modules.frozen() if seen is not None else ()
+        kinds, places = self.structure.kinds(of_parameters, frozen)
         owners = step_trace.Modules(seen, places)
         self.pending = [(line, segments, events, self.began_us, self.optimizer_us, kinds, owners)]
 

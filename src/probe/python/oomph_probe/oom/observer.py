@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 # Phases of a step that is rehearsed.
 REHEARSED = ("forward", "backward")
+# Phases that make the same blocks again and again and have no gradients of activations: a block without a stack is of
+# the line of others of its size.
+REPEATS = ("forward", "evaluation")
 # The record must be sent before the process dies, but waits no longer than this for a slow UI.
 SEND = 0.2
 # A program that catches OOMs in a loop gets its first ones in full, then one in so many seconds.
@@ -358,8 +361,8 @@ class Records:
         except Exception:
             errors.ours("kinds of memory at an OOM")
             kinds = {}
-        is_forward = record.get("phase") == "forward"
-        lines, known, alike = snapshot.holdings(segments, self.owners, kinds, by_size=is_forward)
+        by_size = record.get("phase") in REPEATS
+        lines, known, alike = snapshot.holdings(segments, self.owners, kinds, by_size)
         record["lines"], record["lines_known"] = lines, known
         if alike:
             record["lines_alike"] = alike
