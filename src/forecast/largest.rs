@@ -130,7 +130,7 @@ pub struct ForecastInputs<'a> {
     pub state: Option<&'a State>,
     /// What earlier sessions of the same program showed on this machine, the earliest first.
     pub earlier: &'a [Observation],
-    /// Their runs, and those with other settings: what a command took that is one of theirs to the letter. The earliest first.
+    /// Their runs, and those with other settings: what a command took that is one of theirs. The earliest first.
     pub earlier_runs: &'a [EarlierRun],
     /// The room on the device, where it is known better than from the out-of-memory.
     pub room: Option<Bytes>,

@@ -1,4 +1,4 @@
-//! What a remedy's command took in an earlier session, where it is the same command to the letter: that is no prediction any more.
+//! What a remedy's command took in an earlier session, where it is the same command: that is no prediction any more.
 
 use super::RemedyAction;
 use super::plan::{Expectation, Plan, Remedy};
@@ -94,7 +94,7 @@ fn measured(run: &EarlierRun, room: Option<Bytes>, failed_at: u64) -> Option<Exp
 mod tests {
     use super::*;
     use crate::command::CommandLine;
-    use crate::state::tests::staged::gib;
+    use crate::state::tests::staged::{command, gib};
 
     fn run(steps: u64, outcome: EarlierOutcome) -> EarlierRun {
         EarlierRun {
@@ -133,6 +133,32 @@ mod tests {
         );
         let said = measured(&run(24, EarlierOutcome::RanOut), Some(gib(23.5)), 1).expect("said");
         assert_eq!(said.fits, Some(false));
+    }
+
+    #[test]
+    fn options_may_stand_in_another_order() {
+        let seen = EarlierRun {
+            command: command("python train.py data --amp --batch-size 64 --lr 1e-3"),
+            ..run(24, TRAINED)
+        };
+        let is_of = |line: &str| seen.is_of(&command(line), gib(24.0));
+        assert!(is_of(
+            "python train.py data --batch-size 64 --lr 1e-3 --amp"
+        ));
+        assert!(!is_of(
+            "python train.py data --batch-size 32 --lr 1e-3 --amp"
+        ));
+        assert!(!is_of("python train.py data --batch-size 64 --lr 1e-3"));
+        // Given twice, the last one counts.
+        let twice = |line: &str| EarlierRun {
+            command: command(line),
+            ..run(24, TRAINED)
+        };
+        let seen = twice("python train.py --batch-size 64 --batch-size 32");
+        assert!(!seen.is_of(
+            &command("python train.py --batch-size 32 --batch-size 64"),
+            gib(24.0)
+        ));
     }
 
     /// Another size of GPU, or one word more, is another run.
