@@ -265,7 +265,7 @@ mod tests {
     use super::*;
     use crate::event::{EventKind, Exit, SCHEMA};
     use crate::recording::{BaseDir, Recorder, RecorderOptions};
-    use crate::state::tests::staged::{command, exited, gib, hello, started, step};
+    use crate::state::tests::staged::{command, exited, gib, hello, sample, started, step};
 
     const LIKE: &str = "python train.py --batch-size 64";
 
@@ -288,6 +288,10 @@ mod tests {
     /// A session whose one run ended so many seconds after it began, three steps after a fifth of them each, the third of which was
     /// the largest.
     fn events(header: SessionStarted, seconds: f64) -> Vec<Event> {
+        events_of(header, seconds, LIKE)
+    }
+
+    fn events_of(header: SessionStarted, seconds: f64, words: &str) -> Vec<Event> {
         let event = |at, what| Event {
             at: Moment::from_secs_f64(at),
             what,
@@ -296,8 +300,9 @@ mod tests {
             |share: f64, count, peak| event(seconds * share, step(100, count, gib(2.0), gib(peak)));
         vec![
             event(0.0, EventKind::SessionStarted(header)),
-            event(0.0, started(1, 100, LIKE)),
+            event(0.0, started(1, 100, words)),
             event(1.0, hello(1, 100, None)),
+            event(1.0, EventKind::Sample(sample(100, 0, gib(1.0), gib(1.0)))),
             step(0.2, 1, 8.0),
             step(0.4, 2, 8.0),
             step(0.6, 3, 12.0),
@@ -326,17 +331,18 @@ mod tests {
             let seen = seen.observations.iter();
             seen.map(|seen| seen.passes).collect()
         };
-        let record = |header: SessionStarted, seconds: f64| {
+        let record_of = |header: SessionStarted, seconds: f64, words: &str| {
             let directory = home.path().join("oomph/sessions").join(&header.id);
             std::fs::create_dir_all(&directory).expect("a directory");
             let path = directory.join(recording::RECORDING);
             let mut recorder =
                 Recorder::create(&path, RecorderOptions::default()).expect("a recorder");
-            for event in events(header, seconds) {
+            for event in events_of(header, seconds, words) {
                 recorder.write(&event);
             }
             assert!(recorder.finish(std::time::Duration::from_secs(20)));
         };
+        let record = |header, seconds| record_of(header, seconds, LIKE);
         record(own, 30.0);
         record(header("later", 1_001.0), 10.0);
         assert_eq!(peaks(), []);
@@ -345,5 +351,18 @@ mod tests {
         assert_eq!(peaks(), [Seen(gib(8.0))], "it had come to 1030");
         record(header("earlier", 900.0), 90.0);
         assert_eq!(peaks(), [Seen(gib(12.0)), Seen(gib(8.0))]);
+        // With another setting it says nothing of this command, but what it took with that one.
+        let amp = "python train.py --batch-size 64 --amp";
+        let header = SessionStarted {
+            command: command(amp),
+            ..header("amp", 950.0)
+        };
+        record_of(header, 40.0, amp);
+        assert_eq!(peaks(), [Seen(gib(12.0)), Seen(gib(8.0))]);
+        let runs = read_in(&places, &command(LIKE), &before).runs;
+        let sessions: Vec<_> = runs.iter().map(|run| run.session.as_str()).collect();
+        assert_eq!(sessions, ["earlier", "amp", "beside"]);
+        assert!(matches!(runs[1].outcome, EarlierOutcome::Trained { .. }));
+        assert_eq!(runs[1].command, command(amp));
     }
 }
