@@ -582,6 +582,19 @@ impl OomRecord {
         }
     }
 
+    /// Whether torch was putting a model on the device, or making one there: then no batch has any part in it.
+    pub fn places_a_model(&self) -> bool {
+        let is_of_model = |frame: &SourceLine| {
+            let is_in = |part: &str| frame.file.contains(part);
+            match frame.function.as_str() {
+                "_apply" => is_in("torch/nn/modules/module.py"),
+                "__init__" | "reset_parameters" => is_in("torch/nn/modules/"),
+                _ => is_in("torch/nn/init.py"),
+            }
+        };
+        self.phase == Phase::Load && self.stack.iter().any(is_of_model)
+    }
+
     /// What the program did beside its steps, if it did.
     pub fn activity(&self) -> Option<BesideSteps> {
         let is_among = |activity: BesideSteps| match activity {

@@ -16,7 +16,7 @@ use super::plan::{Expectation, Remedy};
 use super::{NeedFrom, RemedyEffect, RemedyId};
 use crate::command::CommandLine;
 use crate::diagnosis::{LittleUse, Phrase};
-use crate::event::{Phase, RankChange};
+use crate::event::{OomRecord, Phase, RankChange};
 use crate::forecast::{
     ActivationReduction, Allocator, Forecast, Model, Observation, RecordedStep, Target,
 };
@@ -37,6 +37,9 @@ const TRAINING_KEEPS: f64 = 2.5;
 /// Why less memory for activations does not help an optimizer step that has not been seen whole.
 const NO_ACTIVATIONS: &str =
     "memory ran out in the optimizer step, when the activations are usually freed already";
+
+/// Why nothing that saves in a step helps where there has been none.
+const NO_STEP_YET: &str = "memory ran out while the model was put on the GPU, before any batch";
 
 /// What predictions for one command are based on.
 #[derive(Debug)]
@@ -478,6 +481,10 @@ impl<'a> RemedyPredictor<'a> {
         let is_open = expectation.needs.is_none() && expectation.fits.is_none();
         if self.phase == Phase::Optimizer && is_open && !has(RemedyEffect::LessFragmentation) {
             return futile(LittleUse::UnlikelyToHelp, NO_ACTIVATIONS);
+        }
+        let record = self.inputs.forecast.oom.and_then(|oom| oom.record.as_ref());
+        if is_open && record.is_some_and(OomRecord::places_a_model) {
+            return futile(LittleUse::UnlikelyToHelp, NO_STEP_YET);
         }
         if target.treatment.mixed {
             expectation.words.push("; ", "at best halves activations");

@@ -110,3 +110,30 @@ fn a_call_that_would_be_left_alone_and_ram_that_is_too_small_are_said() {
         }
     }
 }
+
+#[test]
+fn nothing_that_saves_in_a_step_is_recommended_while_the_model_is_put_on_the_gpu() {
+    let modules = format!("{TORCH}/nn/modules/module.py");
+    let moved = line(&modules, 965, "_apply");
+    let made = line(&format!("{TORCH}/nn/modules/linear.py"), 105, "__init__");
+    // A batch that the program itself makes there.
+    let data = line("/srv/data.py", 12, "synthetic");
+    for (inner, is_model) in [(moved, true), (made, true), (data, false)] {
+        let mut scene = StagedSession::default();
+        scene
+            .add(0.0, started(1, 100, "python train.py --batch-size 8"))
+            .add(1.0, hello(1, 100, None));
+        scene.add(
+            9.0,
+            EventKind::Oom(OomRecord {
+                phase: Phase::Load,
+                step: 0,
+                stack: vec![inner, line("/srv/train.py", 31, "main")],
+                ..record(100, gib(21.0), gib(21.2), gib(4.0), gib(0.5))
+            }),
+        );
+        let (batch, is_recommended) = remedy_of(&scene, RemedyId::Batch).unwrap();
+        assert_eq!(batch.expectation.futile.is_some(), is_model, "{batch:?}");
+        assert_eq!(is_recommended, !is_model, "{batch:?}");
+    }
+}
