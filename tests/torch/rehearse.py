@@ -109,7 +109,8 @@ def real_peak(model, *args, loss=None):
     call = roots.Call(torch, model, args, {}, 0)
     one = rehearsal.Rehearsal(torch, call, rehearsal.Variant(), apart.Deadline(float("inf")))
     trace = one.trace
-    for each in list(model.parameters()) + list(model.buffers()) + list(args):
+    tensors = [each for each in args if isinstance(each, torch.Tensor)]
+    for each in list(model.parameters()) + list(model.buffers()) + tensors:
         one.is_new(each.untyped_storage())
     with one.recorder():
         outputs = model(*args)

@@ -6,9 +6,11 @@ Needs torch; a CPU is enough. By hand: python3 -m unittest discover -s tests/tor
 import time
 import unittest
 
+import numpy as np
 import rehearse
 import torch
 import torch.nn.functional as F
+from _oomph_probe.rehearse import roots
 from torch import nn
 
 EXPERTS, CHOSEN, WIDTH = 8, 2, 32
@@ -50,6 +52,30 @@ class Bags(nn.Module):
 def bags(batch, tables=3):
     offsets = torch.arange(0, 2 * batch, 2).expand(tables, batch).contiguous()
     return torch.randn(batch, 13), offsets, *(torch.randint(200, ((2 + at) * batch,)) for at in range(tables))
+
+
+class OfArrays(nn.Module):
+    """Is given arrays of numpy's and makes its tensors itself: of items, of their places, and of a mask."""
+
+    def __init__(self, layers=3):
+        super().__init__()
+        self.items, self.places = nn.Embedding(100, WIDTH), nn.Embedding(100, WIDTH)
+        self.layers = nn.ModuleList(
+            nn.Sequential(nn.Linear(WIDTH, 64), nn.ReLU(), nn.Linear(64, WIDTH)) for _ in range(layers)
+        )
+
+    def forward(self, items, lengths):
+        x = self.items(torch.LongTensor(items))
+        places = np.tile(np.arange(items.shape[1]), [items.shape[0], 1]) * (items != 0)
+        x = x + self.places(torch.as_tensor(places))
+        x = x * torch.from_numpy(items != 0).unsqueeze(-1)
+        for layer in self.layers:
+            x = x + layer(x)
+        return x[:, : int(lengths.max())].square().mean()
+
+
+def arrays(batch):
+    return np.random.default_rng(0).integers(1, 100, (batch, 40)), np.full(batch, 30)
 
 
 class Experts(nn.Module):
@@ -150,6 +176,18 @@ class Lists(unittest.TestCase):
         for batch in (128, 512, 1024):
             real = rehearse.real_peak(model, *bags(batch), loss=lambda loss: loss)
             self.assertLess(abs(rehearse.peak(line, batch) / real - 1), 0.06, batch)
+
+    def test_arrays_have_the_batch_as_tensors_do(self):
+        model = OfArrays()
+        line = rehearse.said(model, *arrays(64), reads_values=True)
+        self.assertIsNone(rehearse.why_not(line))
+        self.assertEqual((line["batch"], len(rehearse.places(line))), (64, 4))
+        for batch in (32, 64, 128):
+            real = rehearse.real_peak(model, *arrays(batch), loss=lambda loss: loss)
+            self.assertLess(abs(rehearse.peak(line, batch) / real - 1), 0.03, batch)
+        # Words are no numbers.
+        with self.assertRaises(roots.CannotNote):
+            roots.noted(torch, np.array(["a", "b"]))
 
     def test_what_a_list_is_made_of_is_torchs_again(self):
         from torch._subclasses.fake_tensor import FakeTensor

@@ -79,6 +79,8 @@ class Tensors:
             # Not what a class of the program's calls its shape.
             is_plain = type(value) in (torch.Tensor, torch.nn.Parameter)
             yield path, tuple(value.shape if is_plain else torch.Tensor.shape.__get__(value))
+        elif type(value).__name__ == "ndarray" and type(value).__module__ == "numpy":
+            yield path, tuple(value.shape)
         elif not depth or objects.is_a(value, (str, bytes, int, float, type(None), torch.nn.Module)):
             return
         elif objects.is_a(value, (list, tuple)):

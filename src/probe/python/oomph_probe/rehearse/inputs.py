@@ -4,6 +4,8 @@ from call to call (texts of random lengths, images of several sizes).
 
 from __future__ import annotations
 
+import sys
+
 from ..common import members
 from . import singly
 from .effects import Stopped
@@ -44,6 +46,40 @@ class Shape:
         self.values: Any = None
 
 
+class Array(Shape):
+    """What an array of numpy's was like, of which a forward makes a tensor itself."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self, torch: Torch, array: Any) -> None:
+        self.shape = tuple(array.shape)
+        self.stride = tuple(step // max(array.itemsize, 1) for step in array.strides)
+        self.kind = array.dtype
+        self.dtype = getattr(torch, array.dtype.name)
+        self.device = torch.device("cpu")
+        self.requires_grad = False
+        self.identity = id(array)
+        self.storage = self.identity, array.nbytes
+        self.values: Any = None
+
+    def made(self, shape: tuple[int, ...], at: int | None) -> Any:
+        """One like it of another size along one dimension: with its numbers, where they were read, over and over."""
+        numpy = sys.modules["numpy"]
+        if self.values is None:
+            return numpy.zeros(shape, self.kind)
+        if at is None or not self.shape[at]:
+            return self.values.copy()
+        return self.values.take([each % self.shape[at] for each in range(shape[at])], at)
+
+
+def array_of(torch: Torch, value: Any) -> Array | None:
+    """Of an array with numbers as torch has them."""
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is None or type(value) is not numpy.ndarray:
+        return None
+    return Array(torch, value) if isinstance(getattr(torch, value.dtype.name, None), torch.dtype) else None
+
+
 def storage_of(tensor: Tensor) -> tuple[int, int]:
     storage = tensor.untyped_storage()
     return storage._cdata, storage.nbytes()
@@ -51,7 +87,10 @@ def storage_of(tensor: Tensor) -> tuple[int, int]:
 
 def with_values(torch: Torch, noted: Any, given: Any) -> None:
     """Reads the numbers of small tensors (a mask, lengths) that were noted, where their tensors are still there."""
-    if isinstance(noted, Shape):
+    if isinstance(noted, Array):
+        if noted.values is None and noted.identity == id(given) and elements(noted) <= MOST_VALUES:
+            noted.values = given.copy()
+    elif isinstance(noted, Shape):
         is_tensor = isinstance(given, torch.Tensor) and tuple(given.shape) == noted.shape
         whole = not noted.dtype.is_floating_point and not noted.dtype.is_complex
         if is_tensor and whole and noted.values is None and elements(noted) <= MOST_VALUES:

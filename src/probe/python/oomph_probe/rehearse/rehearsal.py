@@ -442,6 +442,8 @@ class Rehearsal:
                 shape = shape[:at] + (shape[at] // was * now,) + shape[at + 1 :]
                 # What lies outside of the batch is so many times as far apart.
                 stride = tuple(step if step <= stride[at] else step * now // was for step in stride)
+            if isinstance(value, inputs.Array):
+                return value.made(shape, at)
             made = self.torch.empty_strided(shape, stride, dtype=value.dtype, device=value.device)
             made.requires_grad_(value.requires_grad)
             if value.values is not None and self.mode is not None:

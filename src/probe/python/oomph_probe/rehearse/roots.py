@@ -480,6 +480,9 @@ def noted(torch: Torch, value: Any, depth: int = 4) -> Any:
     data = (objects.namespace_of(value) or {}).get("data")
     if depth and objects.is_a(data, dict):
         return {key: noted(torch, each, depth - 1) for key, each in objects.entries(data)}
+    array = inputs.array_of(torch, value)
+    if array is not None:
+        return array
     raise CannotNote
 
 
