@@ -142,6 +142,15 @@ pub struct Batch {
     pub argument: String,
 }
 
+impl BatchSource<'_> {
+    /// What it counts is the classes of an episode.
+    pub(crate) fn of_classes(&mut self) {
+        self.unit = Some("classes");
+        self.remarks
+            .push("an episode draws fewer classes, which is an easier task".into());
+    }
+}
+
 impl<'c> Recognized<'c> {
     /// The batch that the command sets, if it can be read.
     pub fn batch(&self) -> Option<Batch> {

@@ -109,6 +109,35 @@ pub(crate) fn sample_size(name: &str) -> Option<SampleSize> {
     meaning(&spellings().sample, &leaf(name)?)
 }
 
+/// Whether a name is of how many classes an episode of few-shot learning draws: `train_way`, `n_way`, `classes_per_it_tr`.
+pub(crate) fn counts_classes(name: &str) -> bool {
+    let words = words(name);
+    let has = |these: &[&str]| words.iter().any(|word| these.contains(&word.as_str()));
+    let is_drawn = has(&["class", "classes"])
+        && has(&["per"])
+        && has(&["it", "iter", "episode", "task", "batch"]);
+    (has(&["way", "ways", "nway"]) || is_drawn) && !is_of_evaluation(&words)
+}
+
+/// Whether a name is of how many samples of each class it draws: `shot`, `num_query_tr`, `k_spt`.
+pub(crate) fn counts_samples_of_a_class(name: &str) -> bool {
+    let words = words(name);
+    let is_it = |word: &String| {
+        let stem = word.strip_suffix('s').unwrap_or(word);
+        matches!(
+            stem,
+            "shot" | "nshot" | "kshot" | "support" | "spt" | "query" | "querie" | "qry"
+        )
+    };
+    words.iter().any(is_it) && !is_of_evaluation(&words)
+}
+
+fn is_of_evaluation(words: &[String]) -> bool {
+    words
+        .iter()
+        .any(|word| is_one(&spellings().evaluates, word))
+}
+
 /// Whether a name is of how many processes or devices there are.
 pub(crate) fn is_ranks(name: &str) -> bool {
     is_one(&spellings().ranks, &plain(name))

@@ -41,6 +41,8 @@ enum SizeRelation {
     Total,
     /// That size is so many times it: the model is given several views of each sample at once.
     Views,
+    /// That size is so many classes, each with the samples that an episode draws of one.
+    Episode,
     /// That size is about it: the program draws each sample by chance.
     About,
 }
@@ -246,6 +248,26 @@ impl<'a> ToldNumbers<'a> {
         }
     }
 
+    /// The one number of classes of a few-shot episode, where the model was given so many times the samples of each.
+    fn classes(&self) -> Option<BatchCandidate<'a>> {
+        let found = self.all.iter().filter_map(|(_, origin)| {
+            let counts = (origin.names().iter()).any(|name| family::counts_classes(name));
+            let size = self.told.episode(origin.value()).filter(|_| counts)?;
+            Some(BatchCandidate {
+                relation: SizeRelation::Episode,
+                level: BatchArgument::Plain,
+                origin: *origin,
+                size,
+                standing: origin.standing(self.learned),
+            })
+        });
+        let found: Vec<BatchCandidate<'a>> = found.collect();
+        match found.as_slice() {
+            [one] => Some(*one),
+            _ => None,
+        }
+    }
+
     /// The one number that is called a batch and is about the first dimension of every tensor: as where a loader draws each
     /// sample by chance, with a batch's size on average.
     fn drawn(&self) -> Option<BatchCandidate<'a>> {
@@ -324,6 +346,12 @@ impl<'a> ToldNumbers<'a> {
             SizeRelation::About => {
                 format!("about {value}, {stands}, drawn by chance; the model was given {given}")
             }
+            SizeRelation::Episode => {
+                let samples = size / value.max(1);
+                format!(
+                    "{size} = {value} classes × {samples}, {stands}; the model was given {given}"
+                )
+            }
             SizeRelation::Views => {
                 let views = size / value.max(1);
                 format!("{size} = {views} × {value}, {stands}; the model was given {given}")
@@ -349,7 +377,7 @@ impl<'a> ToldNumbers<'a> {
         let unset: Vec<&ParsedNumber> = unset.collect();
         let is_whole = matches!(found.origin, Origin::Parsed(_))
             && found.level != BatchArgument::Micro
-            && found.relation != SizeRelation::Views
+            && !matches!(found.relation, SizeRelation::Views | SizeRelation::Episode)
             && self.steps.is_none();
         match unset.as_slice() {
             [one] if is_whole => Some(one),
@@ -419,7 +447,10 @@ impl<'a> ToldNumbers<'a> {
         }
         match found.relation {
             SizeRelation::Total => bounds.multiple_of = (found.origin.value() / found.size).max(1),
-            SizeRelation::Given | SizeRelation::Views | SizeRelation::About => {
+            SizeRelation::Given
+            | SizeRelation::Views
+            | SizeRelation::Episode
+            | SizeRelation::About => {
                 let total = self.total(found).map(Origin::value);
                 bounds.divisor_of = total.map(|total| self.told.share(total, found.size));
             }
@@ -439,7 +470,7 @@ pub(super) fn source<'a>(
         if let Some((option, value)) = numbers.computed() {
             return of_computed(recognized, option, value);
         }
-        if let Some(found) = numbers.drawn() {
+        if let Some(found) = numbers.classes().or_else(|| numbers.drawn()) {
             return of_candidate(recognized, &numbers, found);
         }
         return match numbers.by_number_alone()? {
@@ -534,14 +565,29 @@ fn of_candidate<'a>(
     let at_once = size / u128::from(found.origin.value().max(1));
     source.at_once = u64::try_from(at_once).unwrap_or(u64::MAX).max(1);
     numbers.bound(&mut source, &found);
+    if found.relation == SizeRelation::Episode {
+        source.of_classes();
+    }
     match (found.relation, numbers.steps, numbers.total(&found)) {
-        (SizeRelation::Given | SizeRelation::Views | SizeRelation::About, Some(steps), _) => {
+        (
+            SizeRelation::Given | SizeRelation::Views | SizeRelation::Episode | SizeRelation::About,
+            Some(steps),
+            _,
+        ) => {
             source.steps = vec![knob(steps, &arguments, recognized)?];
         }
-        (SizeRelation::Given | SizeRelation::Views | SizeRelation::About, None, Some(total)) => {
+        (
+            SizeRelation::Given | SizeRelation::Views | SizeRelation::Episode | SizeRelation::About,
+            None,
+            Some(total),
+        ) => {
             source.whole = WholeBatch::Kept(format!("{} {} stays", total.shown(), total.value()));
         }
-        (SizeRelation::Given | SizeRelation::Views | SizeRelation::About, None, None)
+        (
+            SizeRelation::Given | SizeRelation::Views | SizeRelation::Episode | SizeRelation::About,
+            None,
+            None,
+        )
         | (SizeRelation::Total, _, _) => {}
     }
     Ok(source)
@@ -575,7 +621,13 @@ pub(super) fn confirms<'a>(
     };
     let numbers = ToldNumbers::new(told, learned);
     let accumulation = source.accumulation().max(numbers.accumulation());
-    let Some((relation, size)) = told.relation(number.value, accumulation) else {
+    let relation = told.relation(number.value, accumulation).or_else(|| {
+        let mut names = number.options.iter().chain([&number.name]);
+        let size = told.episode(number.value);
+        let size = size.filter(|_| names.any(|name| family::counts_classes(name)));
+        Some((SizeRelation::Episode, size?))
+    });
+    let Some((relation, size)) = relation else {
         return false;
     };
     // Beside a number of one device's batch a total is not what memory depends on.

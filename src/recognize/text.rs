@@ -104,6 +104,8 @@ pub struct ProgramText {
     parts: BTreeSet<String>,
     /// Pairs of names where the text divides the first by the second.
     divided: Vec<(String, String)>,
+    /// Names that the text takes as its batch: `batch_size = hp.voc_batch_size`.
+    taken_as_batch: BTreeSet<String>,
     /// Pairs of names of which the text takes the first and leaves the second, at least to begin with.
     chosen: Vec<(String, String)>,
     /// Whether the script computes gradients, itself or in a function that it calls.
@@ -222,6 +224,7 @@ impl ProgramText {
         }
         let chosen = all.iter().flat_map(|said| said.chosen());
         text.chosen = chosen.map(|(a, b)| (a.into(), b.into())).collect();
+        text.taken_as_batch = taken_as_batch(&read);
         text.divided = read.iter().flat_map(|(_, said)| divisions(said)).collect();
         // A number of a file has the file's checksum.
         for (source, _) in &read {
@@ -287,6 +290,11 @@ impl ProgramText {
         divided.any(|(what, through)| {
             through == of_device || what == total && family::is_ranks(through)
         })
+    }
+
+    /// Whether the text takes the number of this name as its batch, whatever it is called.
+    pub(crate) fn takes_as_batch(&self, name: &str) -> bool {
+        self.taken_as_batch.contains(name)
     }
 
     /// Whether the text divides one number by another.
@@ -383,6 +391,29 @@ fn parts(read: &[ReadSource<'_, '_>]) -> BTreeSet<String> {
         })
     });
     all.take(MOST_PARTS).map(str::to_string).collect()
+}
+
+/// The last parts of the names of whose value near sources make what is plainly called the batch.
+fn taken_as_batch(read: &[ReadSource<'_, '_>]) -> BTreeSet<String> {
+    let is_batch = |name: &str| {
+        let level = family::batch_level(name);
+        matches!(level, Some(BatchArgument::Plain | BatchArgument::Micro))
+    };
+    let near = read
+        .iter()
+        .filter(|(source, _)| source.role != SourceRole::Distant);
+    let all = near.flat_map(|(_, said)| {
+        let assigned = said.assigned.iter().filter(|one| {
+            let inside = said.enclosing(one.at);
+            let mut named = inside.function.into_iter().chain(inside.class);
+            is_batch(one.target) && !named.any(family::is_not_of_training)
+        });
+        assigned.filter_map(|one| {
+            let (name, behind) = said.tokens.dotted(one.value.start, one.value.end)?;
+            (behind == one.value.end).then(|| names_in::leaf(name).to_string())
+        })
+    });
+    all.collect()
 }
 
 /// The options of the script's parser; none unless the script declares all of them itself.

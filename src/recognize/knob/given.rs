@@ -32,10 +32,7 @@ impl Knobs {
     pub(super) fn views(&self, value: u64) -> Option<u64> {
         let is_batch = |name: &str| {
             let leaf = name.rsplit('.').next().unwrap_or_default();
-            leaf != name
-                && family::batch_level(leaf)
-                    .or(family::like_a_batch(leaf))
-                    .is_some()
+            leaf != name && (family::batch_level(leaf).or(family::like_a_batch(leaf))).is_some()
         };
         let mut names = self.names.iter();
         if value < 2 || !names.any(|named| named.value == value && is_batch(&named.name)) {
@@ -47,6 +44,30 @@ impl Knobs {
         first
             .find(|size| size.is_multiple_of(value) && are_views(*size / value))
             .copied()
+    }
+
+    /// The first dimension of a tensor that is so many classes, each with as many samples as the program draws of one: those it
+    /// learns from, those it is asked for, or both in one tensor.
+    pub(super) fn episode(&self, classes: u64) -> Option<u64> {
+        let is_it = |name: &str| {
+            family::counts_samples_of_a_class(name.rsplit('.').next().unwrap_or_default())
+        };
+        let parsed = self.parsed.iter().map(|one| (&one.name, one.value));
+        let literals = self.literals.iter().map(|one| (&one.name, one.value));
+        let drawn = parsed.chain(literals).filter(|(name, _)| is_it(name));
+        let drawn: Vec<(&String, u64)> = drawn.collect();
+        let is_drawn = |samples: u64| {
+            let alone = drawn.iter().any(|(_, one)| *one == samples);
+            let of_two = |(name, one): &(&String, u64)| {
+                let mut others = drawn.iter().filter(|(other, _)| other != name);
+                others.any(|(_, other)| one + other == samples)
+            };
+            alone || drawn.iter().any(of_two)
+        };
+        let first = self.given.iter().filter_map(|given| given.shape.first());
+        let is_it =
+            |size: &u64| classes > 1 && size.is_multiple_of(classes) && is_drawn(size / classes);
+        first.copied().filter(is_it).max()
     }
 
     /// What may be a batch: the first dimensions, the second ones where the modules do not say that the batch comes first,

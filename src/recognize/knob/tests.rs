@@ -111,6 +111,45 @@ fn a_small_multiple_is_a_batch_of_several_views() {
 }
 
 #[test]
+fn an_episode_of_few_shots_is_made_smaller_by_its_classes() {
+    let of = |names: [&str; 4]| {
+        let values = [30, 5, 10, 5];
+        let parsed = names.iter().zip(values);
+        let parsed: Vec<ParsedNumber> = parsed
+            .map(|(name, value)| number(name, value, false))
+            .collect();
+        parsed
+    };
+    for names in [
+        ["--train-way", "--shot", "--query", "--test-way"],
+        [
+            "--classes_per_it_tr",
+            "--num_support_tr",
+            "--num_query_tr",
+            "--classes_per_it_val",
+        ],
+        ["--n_way", "--k_spt", "--k_qry", "--seed"],
+    ] {
+        // All at once; those of the queries alone, beside the others.
+        for given in [&[&[450, 1, 28, 28][..]][..], &[&[300, 84], &[150, 84]]] {
+            let told = told(given, &of(names));
+            assert_eq!(
+                found("python train.py", &told),
+                is(names[0], 30, given[0][0])
+            );
+        }
+        // Not a number of samples that the program draws.
+        let told = told(&[&[210, 84]], &of(names));
+        assert!(found("python train.py", &told).is_err(), "{names:?}");
+    }
+    // Several tasks at once are a batch of episodes.
+    let mut several = of(["--n_way", "--k_spt", "--k_qry", "--seed"]);
+    several.push(number("--tasks", 32, false));
+    let told = told(&[&[32, 450, 784], &[32, 450]], &several);
+    assert_eq!(found("python train.py", &told), is("--tasks", 32, 32));
+}
+
+#[test]
 fn a_default_is_found_and_becomes_an_argument() {
     let told = told(
         &[&[256, 3, 224, 224], &[256]],

@@ -106,7 +106,10 @@ impl<'r, 'a> TextReading<'r, 'a> {
     }
 
     fn choice(&self) -> TextChoice<'a> {
-        let found = self.by_text_alone();
+        let found = match self.by_text_alone() {
+            TextChoice::Nothing(why) => self.of_episodes().unwrap_or(TextChoice::Nothing(why)),
+            found => found,
+        };
         let files = &self.recognized.launch.files;
         match found {
             // A file that belongs to the one that the command names, or that one itself, was not read: it may say another
@@ -177,6 +180,33 @@ impl<'r, 'a> TextReading<'r, 'a> {
         }
     }
 
+    /// The classes that an episode of few-shot learning draws, where the text has the samples of each as well.
+    fn of_episodes(&self) -> Option<TextChoice<'a>> {
+        let others = || self.text.others.iter().filter(|number| number.value() > 0);
+        let is_drawn = |number: &TextNumber| {
+            let mut names = number.names().into_iter();
+            names.any(family::counts_samples_of_a_class)
+        };
+        let counts = |number: &&TextNumber| {
+            let mut names = number.names().into_iter();
+            names.any(family::counts_classes) && self.is_reached(number)
+        };
+        let mut counted = others().filter(counts);
+        let number = counted.next().filter(|_| counted.next().is_none())?;
+        let is_known = self.recognized.known.is_some();
+        let is_without_effect = self.standing(number) == KnobStanding::WithoutEffect;
+        let found = TextCandidate {
+            number,
+            level: BatchArgument::Plain,
+            is_listed: false,
+            is_weak: false,
+            typed: self.typed(number),
+            value: self.value(number),
+        };
+        (!is_known && !is_without_effect && others().any(is_drawn))
+            .then_some(TextChoice::One(found, HowSure::Likely))
+    }
+
     /// An argument that is not typed, beside a file of the program's that says the same: which of them has an effect only a run
     /// tells.
     fn beside_made_file(&self, choice: TextChoice<'a>) -> TextChoice<'a> {
@@ -204,6 +234,11 @@ impl<'r, 'a> TextReading<'r, 'a> {
         let TextChoice::Several(rivals) = choice else {
             return choice;
         };
+        if let [one] = rivals.as_slice()
+            && self.text.takes_as_batch(leaf(one.number))
+        {
+            return TextChoice::One(*one, HowSure::Likely);
+        }
         let is_first = |one: &&TextCandidate<'_>| {
             let mut others = rivals.iter().filter(|other| !other.is_same(one));
             others.all(|other| self.text.leaves(leaf(other.number), leaf(one.number)))

@@ -46,6 +46,10 @@ impl<'a> TextReading<'_, 'a> {
         if let TextSetting::Argument(number) = &found.number.set {
             source.bounds.choices = &number.choices;
         }
+        if found.number.names().into_iter().any(family::counts_classes) {
+            source.of_classes();
+            return Ok(source);
+        }
         let later = self.of_later_phases(&found);
         for number in &later {
             source.sizes.push(self.knob(number)?);

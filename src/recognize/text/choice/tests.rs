@@ -569,3 +569,58 @@ fn what_a_batch_is_divided_by_for_its_accumulation_is_what_the_device_takes() {
     let said = of_script("python a.py", text, None);
     assert!(said.contains("MAX_BATCH_SIZE"), "{said}");
 }
+
+#[test]
+fn the_classes_of_an_episode_are_its_batch_where_nothing_else_is() {
+    let way = "p.add_argument('--train-way', type=int, default=30)\np.add_argument('--test-way', type=int, default=5)\n";
+    let shots = "p.add_argument('--shot', type=int, default=1)\np.add_argument('--query', type=int, default=15)\n";
+    let line = "python train.py";
+    assert_eq!(
+        of_script(line, &format!("{way}{shots}"), None),
+        "likely: --train-way 30 default at train.py:1"
+    );
+    assert_eq!(
+        of_script(
+            "python train.py --train-way 20",
+            &format!("{way}{shots}"),
+            None
+        ),
+        "likely: --train-way 20 typed"
+    );
+    // Without samples of each it may be anything, and a batch of tasks goes before it.
+    assert_eq!(of_script(line, way, None), "nothing found: ");
+    let tasks = "p.add_argument('--task_num', type=int, default=4, help='meta batch size')\n";
+    assert_eq!(
+        of_script(line, &format!("{way}{shots}{tasks}"), None),
+        "likely: --task_num 4 default at train.py:5"
+    );
+}
+
+#[test]
+fn what_the_program_calls_its_batch_where_it_takes_it_is_one() {
+    let file = "voc_batch_size = 32\ntts_rate = 1e-4\n";
+    for (script, wanted) in [
+        (
+            "import hparams as hp\nbatch_size = hp.voc_batch_size\n",
+            "likely: voc_batch_size 32 constant at hparams.py:1",
+        ),
+        (
+            "import hparams as hp\nif a.gan:\n    loader = DataLoader(data, batch_size=hp.voc_batch_size)\n",
+            "not sure: voc_batch_size 32 constant at hparams.py:1",
+        ),
+        (
+            "import hparams as hp\ndef evaluate():\n    batch_size = hp.voc_batch_size\n",
+            "not sure: voc_batch_size 32 constant at hparams.py:1",
+        ),
+        (
+            "import hparams as hp\nprint(hp.voc_batch_size)\n",
+            "not sure: voc_batch_size 32 constant at hparams.py:1",
+        ),
+    ] {
+        let sources = [
+            ("/p/train.py", script, SourceRole::Script),
+            ("/p/hparams.py", file, SourceRole::Imported),
+        ];
+        assert_eq!(found("python train.py", &sources, None), wanted, "{script}");
+    }
+}
