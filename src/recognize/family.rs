@@ -132,6 +132,47 @@ pub(crate) fn counts_samples_of_a_class(name: &str) -> bool {
     words.iter().any(is_it) && !is_of_evaluation(&words)
 }
 
+/// Whether a name is of how many environments or actors run beside one another: `num_envs`, `num_processes`.
+pub(crate) fn counts_environments(name: &str) -> bool {
+    let is_it = |word: &str| {
+        matches!(
+            word,
+            "env" | "envs" | "environments" | "processes" | "actors"
+        )
+    };
+    counts(name, is_it)
+}
+
+/// Whether a name is of how many steps each of them takes for one update: `num_steps`, `n_steps`, `rollout_steps`.
+pub(crate) fn counts_their_steps(name: &str) -> bool {
+    let is_it = |word: &str| matches!(word, "steps" | "rollout" | "horizon" | "unroll");
+    counts(name, is_it)
+}
+
+/// Whether a name is of how many parts what they saw is divided into: `num_minibatches`, `num_mini_batch`.
+pub(crate) fn counts_parts_of_a_rollout(name: &str) -> bool {
+    let is_it = |word: &str| {
+        matches!(
+            word,
+            "mini" | "batch" | "batches" | "minibatch" | "minibatches"
+        )
+    };
+    counts(name, is_it)
+}
+
+/// Whether a name is of a number of something, in words of that and of counting alone.
+fn counts(name: &str, is_it: impl Fn(&str) -> bool) -> bool {
+    const COUNTING: [&str; 7] = ["", "n", "num", "number", "per", "length", "nr"];
+    let words = words(name);
+    let is_counting = |word: &String| COUNTING.contains(&word.as_str());
+    let has = words.iter().any(|word| is_it(word));
+    has && words.iter().all(|word| is_counting(word) || is_it(word))
+        && (words
+            .iter()
+            .any(|word| !word.is_empty() && is_counting(word))
+            || words.len() > 1)
+}
+
 fn is_of_evaluation(words: &[String]) -> bool {
     words
         .iter()

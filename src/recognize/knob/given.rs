@@ -10,6 +10,9 @@ use std::path::Path;
 /// video, the steps of a sequence.
 const MOST_VIEWS: u64 = 16;
 
+/// A smaller square is a mask.
+const FEWEST_NODES: u64 = 256;
+
 impl Knobs {
     /// How a number relates to what the model was given, and the batch of one call; `None` if it does not.
     pub(super) fn relation(&self, value: u64, accumulation: u64) -> Option<(SizeRelation, u64)> {
@@ -188,9 +191,70 @@ impl Knobs {
         }
     }
 
+    /// Whether the model is given a graph as a whole: what its nodes have, and which are neighbours.
+    fn is_whole_graph(&self) -> bool {
+        let square = self
+            .given
+            .iter()
+            .filter_map(|given| match given.shape.as_slice() {
+                [rows, columns] if rows == columns && *rows >= FEWEST_NODES => Some(*rows),
+                _ => None,
+            });
+        let mut nodes = square.into_iter();
+        let has_nodes = |count: u64| {
+            let mut others = self.given.iter();
+            others.any(|given| matches!(given.shape.as_slice(), [first, other] if *first == count && *other != count))
+        };
+        nodes.any(has_nodes)
+    }
+
+    /// What a batch is collected of that is taken out of several environments: how many there are, their steps, and into how many
+    /// parts it is divided.
+    fn collected(&self) -> Option<String> {
+        let numbers = || {
+            self.parsed
+                .iter()
+                .filter(|one| one.reads_command && one.value > 0)
+        };
+        let of = |is_it: fn(&str) -> bool| numbers().find(|one| is_it(&one.name));
+        let (environments, steps) = (
+            of(family::counts_environments)?,
+            of(family::counts_their_steps)?,
+        );
+        let parts = of(family::counts_parts_of_a_rollout);
+        let whole = environments.value.saturating_mul(steps.value);
+        let is_given = |size: u64| {
+            self.given
+                .iter()
+                .any(|given| given.shape.first() == Some(&size))
+        };
+        let named = |one: &ParsedNumber| format!("{} {}", super::shown(one), one.value);
+        let (environments, steps) = (named(environments), named(steps));
+        match parts {
+            Some(parts) if parts.value > 1 && is_given(whole / parts.value) => {
+                let parts = named(parts);
+                Some(format!(
+                    "that is {environments} × {steps} / {parts}: more parts make it smaller"
+                ))
+            }
+            _ if is_given(whole) => Some(format!(
+                "that is {environments} × {steps}: fewer of either make it smaller"
+            )),
+            _ => None,
+        }
+    }
+
     /// For a person: which sizes were looked for among what.
     pub(super) fn looked_at(&self) -> String {
         let shapes = self.shapes();
+        if let Some(collected) = self.collected() {
+            return format!("the model was given {shapes}; {collected}");
+        }
+        if self.is_whole_graph() {
+            return format!(
+                "the model was given {shapes}: a whole graph is one sample, which no batch makes smaller; parts of it do (neighbor sampling), as do fewer hidden units or heads"
+            );
+        }
         let parsed = self
             .parsed
             .iter()

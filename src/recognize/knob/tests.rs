@@ -150,6 +150,43 @@ fn an_episode_of_few_shots_is_made_smaller_by_its_classes() {
 }
 
 #[test]
+fn what_no_batch_sets_is_said() {
+    let a2c = [
+        number("--num-processes", 16, false),
+        number("--num-steps", 5, false),
+    ];
+    let why = found("python main.py", &told(&[&[80, 4, 84, 84]], &a2c)).unwrap_err();
+    assert!(
+        why.ends_with(
+            "that is --num-processes 16 × --num-steps 5: fewer of either make it smaller"
+        ),
+        "{why}"
+    );
+    let ppo = [
+        number("--num-processes", 8, true),
+        number("--num-steps", 128, true),
+        number("--num-mini-batch", 4, true),
+        number("--num-env-steps", 1_000_000, false),
+    ];
+    let line = "python main.py --num-processes 8 --num-steps 128 --num-mini-batch 4";
+    let why = found(line, &told(&[&[256, 4, 84, 84], &[256, 1]], &ppo)).unwrap_err();
+    assert!(
+        why.contains("× --num-steps 128 / --num-mini-batch 4: more parts"),
+        "{why}"
+    );
+    // A graph with its adjacency; a square alone may be anything.
+    let hidden = [number("--hidden", 8, false)];
+    let why = found(
+        "python train.py",
+        &told(&[&[2708, 1433], &[2708, 2708]], &hidden),
+    )
+    .unwrap_err();
+    assert!(why.contains("a whole graph is one sample"), "{why}");
+    let why = found("python train.py", &told(&[&[2708, 2708]], &hidden)).unwrap_err();
+    assert!(!why.contains("graph"), "{why}");
+}
+
+#[test]
 fn a_default_is_found_and_becomes_an_argument() {
     let told = told(
         &[&[256, 3, 224, 224], &[256]],
