@@ -104,7 +104,9 @@ fn compared(case: &OomContext, needed: Bytes, capacity: Bytes) -> Option<Finding
     let others_are_why = case.other_processes.unwrap_or(Bytes::ZERO) > NON_TORCH_AT_MOST;
     let fails = match case.phase {
         // Only the model has been loaded.
-        Phase::Load if case.built_model().is_none() => "The model itself does not fit",
+        Phase::Load if case.built_model().is_none() && !case.places_data() => {
+            "The model itself does not fit"
+        }
         Phase::Load
         | Phase::Forward
         | Phase::Backward
@@ -492,6 +494,13 @@ fn advice(case: &OomContext) -> Vec<Phrase> {
     }
     match case.phase {
         Phase::Load if case.built_model().is_some() => training(case),
+        Phase::Load if case.places_data() => {
+            let kept = because(
+                "the data in RAM, and each batch moved to the GPU",
+                "pin_memory=True, .to(device, non_blocking=True)",
+            );
+            [vec![kept], of_model()].concat()
+        }
         Phase::Load => of_model(),
         Phase::Evaluation => evaluation(case),
         Phase::Forward | Phase::Backward | Phase::Optimizer | Phase::Unknown => training(case),

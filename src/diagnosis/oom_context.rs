@@ -223,6 +223,11 @@ impl<'a> OomContext<'a> {
         (self.phase == Phase::Load && parameters > Bytes::ZERO).then_some(parameters)
     }
 
+    /// Whether memory ran out before the first step, with what is no part of a model.
+    pub fn places_data(&self) -> bool {
+        self.built_model().is_none() && self.record().is_some_and(OomRecord::places_data)
+    }
+
     /// Whether the largest of the other processes is an inference engine: then it is no stranger.
     pub(super) fn is_beside_an_engine(&self) -> bool {
         let others = self.others.iter().flatten();
@@ -306,6 +311,7 @@ impl<'a> OomContext<'a> {
             return Some(beside_steps(activity, self.step));
         }
         let phase = match self.phase {
+            Phase::Load if self.places_data() => "before the first step",
             Phase::Load => "while the model was being built",
             Phase::Forward => "in the forward pass",
             Phase::Backward => "in the backward pass",

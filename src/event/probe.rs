@@ -595,6 +595,17 @@ impl OomRecord {
         self.phase == Phase::Load && self.stack.iter().any(is_of_model)
     }
 
+    /// Whether it was something else that the program put there before its first step, such as its data: no model was moved, and
+    /// no object was made.
+    pub fn places_data(&self) -> bool {
+        let mut frames = self.stack.iter();
+        self.phase == Phase::Load
+            && self.stack.len() > 1
+            && self.activity().is_none()
+            && !self.places_a_model()
+            && !frames.any(|frame| frame.function == "__init__")
+    }
+
     /// What the program did beside its steps, if it did.
     pub fn activity(&self) -> Option<BesideSteps> {
         let is_among = |activity: BesideSteps| match activity {

@@ -766,3 +766,35 @@ fn what_a_program_does_beside_its_steps_is_called_so() {
         assert!(said.contains(place), "{function}: {said}");
     }
 }
+
+#[test]
+fn data_that_is_put_on_the_gpu_before_the_first_step_is_no_model() {
+    let line = |file: &str, function: &str| SourceLine {
+        file: file.into(),
+        line: 7,
+        function: function.into(),
+    };
+    let moved = line("/lib/torch/nn/modules/module.py", "_apply");
+    for (inner, is_model) in [
+        (line("/srv/data.py", "to_gpu"), false),
+        (line("/srv/net.py", "__init__"), true),
+        (moved, true),
+    ] {
+        let scene = failing(OomRecord {
+            phase: Phase::Load,
+            stack: vec![inner, line("/srv/train.py", "<module>")],
+            step: 0,
+            ..record(100, gib(22.2), gib(22.5), gib(1.2), gib(0.2))
+        });
+        let findings = diagnose(&scene.state);
+        let headline = findings[0].headline.to_string();
+        assert_eq!(
+            headline.starts_with("The model itself"),
+            is_model,
+            "{headline}"
+        );
+        let said = format!("{findings:?}");
+        assert_eq!(said.contains("before the first step"), !is_model, "{said}");
+        assert_eq!(said.contains("the data in RAM"), !is_model, "{said}");
+    }
+}
