@@ -219,6 +219,11 @@ fn patched(offering: &Offering<'_>, found: &Patchable) -> Result<BatchEdit, Stri
             None => "no DataLoader was found".into(),
         });
     };
+    if let Some(size) = several_of_each(offering, batch) {
+        return Err(format!(
+            "of the {batch} that a DataLoader gives the program makes {size} for its model: other lines of it may count on {batch}"
+        ));
+    }
     let asked = found.batch_asked.unwrap_or(batch);
     let predictor = offering.predictor.counting(batch);
     let keeps = predictor.reading().keeps_gradients();
@@ -243,6 +248,15 @@ fn patched(offering: &Offering<'_>, found: &Patchable) -> Result<BatchEdit, Stri
     let mut edit = BatchEdit::new(draft, (batch, smaller), Kept::None, None);
     edit.cost.extend(", and so do schedules counted in steps");
     Ok(edit)
+}
+
+/// The batch of the model's call, where the program makes several samples of each that its loader gives.
+fn several_of_each(offering: &Offering<'_>, batch: u64) -> Option<u64> {
+    let given = &offering.recognized.launch.told?.given;
+    let first = || given.iter().filter_map(|each| each.shape.first().copied());
+    let is_several = |size: &u64| batch > 0 && *size > batch && size.is_multiple_of(batch);
+    let is_given = first().any(|size| size == batch);
+    first().find(|size| is_several(size) && !is_given)
 }
 
 /// A batch reduced, and what that does to the training, wherever the batch is set.

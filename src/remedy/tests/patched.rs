@@ -1,7 +1,9 @@
 //! Which patches are offered after a probe's findings, and what they do to the command.
 
 use crate::command::CommandLine;
-use crate::event::{Blocks, EventKind, PatchOutcome, Patchable, Patched, Rehearsal};
+use crate::event::{
+    Blocks, EventKind, GivenSize, Knobs, PatchOutcome, Patchable, Patched, Rehearsal,
+};
 use crate::remedy::{Alteration, Availability, Plan, Remedy, RemedyId, RemedyInputs, remedies};
 use crate::state::tests::staged::{StagedSession, gib, hello, record, started};
 use crate::units::Pid;
@@ -48,6 +50,33 @@ fn offers(scene: &StagedSession) -> (CommandLine, Vec<Remedy>) {
     };
     let remedies = remedies(&command, &context);
     (command, remedies)
+}
+
+/// Whether the loaders' batch of 64 is offered where the model was given a tensor of so many rows.
+fn offers_a_smaller_batch(rows: u64) -> bool {
+    let scene = ran(TRAIN, Some(found()));
+    let command = scene.state.run().unwrap().command.clone();
+    let told = Knobs {
+        given: vec![GivenSize {
+            at: "0".into(),
+            shape: vec![rows, 160, 40],
+            ..GivenSize::default()
+        }],
+        world: 1,
+        ..Knobs::default()
+    };
+    let mut context = super::of_staged(&scene, &[]);
+    context.launch.told = Some(&told);
+    let all = remedies(&command, &context);
+    one(&all, RemedyId::Batch).is_offered()
+}
+
+#[test]
+fn a_loaders_batch_stays_where_the_model_is_given_several_of_each_sample() {
+    assert!(offers_a_smaller_batch(64));
+    // The last one of an epoch.
+    assert!(offers_a_smaller_batch(40));
+    assert!(!offers_a_smaller_batch(320));
 }
 
 fn one(remedies: &[Remedy], id: RemedyId) -> &Remedy {
