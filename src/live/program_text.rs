@@ -7,8 +7,8 @@ use crate::live::torch;
 use crate::project_files;
 use crate::recognize::text::{
     BatchRules, ImportedModule, NamedSettingsFile, PathPart, ProgramSource, ProgramText,
-    SettingsNames, SourceRole, added_directories, default_files, default_modules, default_words,
-    hydra_config, hydra_files, imports, made_files, written_files,
+    SettingsNames, SourceRole, added_directories, asked_packages, default_files, default_modules,
+    default_words, hydra_config, hydra_files, imports, made_files, written_files,
 };
 use crate::recognize::{ConfigFile, ProgramKind, Recognized};
 use std::collections::{BTreeSet, VecDeque};
@@ -22,6 +22,7 @@ pub(crate) fn program_text(recognized: &Recognized<'_>) -> Option<ProgramText> {
     let mut reader = ProgramReader::new(recognized)?;
     reader.read_script()?;
     reader.read_configs(recognized);
+    reader.read_asked(recognized);
     reader.follow();
     let settings = reader.settings(recognized);
     Some(ProgramText::read(&reader.sources, &settings))
@@ -46,6 +47,7 @@ pub(crate) fn program_files(recognized: &Recognized<'_>) -> Vec<(String, String)
         && reader.read_script().is_some()
     {
         reader.read_configs(recognized);
+        reader.read_asked(recognized);
         reader.follow();
         let read = reader.sources.into_iter();
         files.extend(read.map(|source| (source.path, source.text)));
@@ -169,6 +171,46 @@ impl ProgramReader {
         for (options, file) in default_modules(&script.text) {
             if !options.iter().any(is_typed) {
                 self.read(Path::new(&file), SourceRole::Config);
+            }
+        }
+    }
+
+    /// The modules that the script imports by what it is told: `import_module("models." + args.model)` of `--model TextCNN`.
+    fn read_asked(&mut self, recognized: &Recognized<'_>) {
+        let Some(script) = self.sources.first() else {
+            return;
+        };
+        let packages = asked_packages(&script.text);
+        if packages.is_empty() {
+            return;
+        }
+        let words = &recognized.command.argv[recognized.layout.arguments.clone()];
+        let typed = words.iter().filter_map(Word::as_str);
+        let mut words: Vec<String> = typed
+            .filter_map(|word| word.rsplit('=').next())
+            .map(String::from)
+            .collect();
+        let defaults = default_words(&script.text).into_iter();
+        let is_typed = |name: &str| {
+            let mut typed = recognized.command.argv.iter().filter_map(Word::as_str);
+            typed.any(|word| {
+                let option = word.split('=').next().unwrap_or(word);
+                option.trim_start_matches('-').replace('-', "_") == name
+            })
+        };
+        let defaults = defaults.filter(|(name, _)| !is_typed(name));
+        words.extend(defaults.map(|(_, word)| word));
+        let is_name = |word: &&String| {
+            let is_of_one = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'.';
+            !word.is_empty() && word.bytes().all(is_of_one)
+        };
+        for word in words.iter().filter(is_name) {
+            for package in &packages {
+                let parts = package.split('.').chain(word.split('.'));
+                let parts: Vec<String> = parts.map(String::from).collect();
+                if let Some(file) = module_file(&self.roots, &parts) {
+                    self.read(&file, SourceRole::Imported);
+                }
             }
         }
     }

@@ -257,3 +257,20 @@ fn a_process_that_trains_without_the_edit_ends_the_relaunch() {
     let plan = project.says(&["plan", "--", "python3", "train.py"]);
     assert!(!plan.contains("learned "), "{plan}");
 }
+
+#[test]
+fn a_module_that_a_word_of_the_command_names_has_the_batch() {
+    let program = "from importlib import import_module\nimport argparse\np = argparse.ArgumentParser()\np.add_argument('--net', default='small')\nnet = import_module('nets.' + p.parse_args().net)\nconfig = net.Config()\n";
+    let project = Project::new(&[("train.py", program)]);
+    fs::create_dir(project.path().join("nets")).expect("a directory");
+    for (name, batch) in [("small", 128), ("large", 32)] {
+        let config =
+            format!("class Config:\n    def __init__(self):\n        self.batch_size = {batch}\n");
+        project.write(&format!("nets/{name}.py"), &config);
+    }
+    let said = project.says(&["plan", "--", "python3", "train.py", "--net", "large"]);
+    assert!(said.contains("large.py:3"), "{said}");
+    assert!(!said.contains("small.py"), "{said}");
+    let said = project.says(&["plan", "--", "python3", "train.py"]);
+    assert!(said.contains("small.py:3"), "{said}");
+}

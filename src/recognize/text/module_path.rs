@@ -60,6 +60,39 @@ pub(crate) fn added_directories(source: &str) -> Vec<String> {
     distinct
 }
 
+/// The packages of which a source imports the module that is called like something it was told:
+/// `import_module("models." + args.model)`, `import_module(f"models.{name}")`.
+pub(crate) fn asked_packages(source: &str) -> Vec<String> {
+    if !source.contains("import_module") && !source.contains("__import__") {
+        return Vec::new();
+    }
+    let said = SourceStatements::new(source);
+    let tokens = &said.tokens;
+    let calls = said.calls.iter();
+    let calls = calls.filter(|call| matches!(call.name(), "import_module" | "__import__"));
+    let packages = calls.filter_map(|call| {
+        let first = call.positional.first()?;
+        let package = match tokens.string(first.start) {
+            Some(written) if tokens.is_operator(first.start + 1, "+") => written,
+            Some(written) => written
+                .split(['{', '%'])
+                .next()
+                .filter(|part| *part != written)?,
+            None => {
+                let formatted = tokens.text(first.start).strip_prefix(['f', 'F'])?;
+                formatted
+                    .trim_start_matches(['"', '\''])
+                    .split('{')
+                    .next()?
+            }
+        };
+        let package = package.strip_suffix('.')?;
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'.';
+        package.bytes().all(is_name).then(|| package.to_string())
+    });
+    packages.take(MOST).collect()
+}
+
 /// How many directories above its own a statement names: the first `dirname` and the first `parent` of a file is its own.
 fn ups(said: &SourceStatements<'_>, statement: &Range<usize>) -> usize {
     let tokens = &said.tokens;
@@ -81,6 +114,27 @@ fn ups(said: &SourceStatements<'_>, statement: &Range<usize>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_package_of_which_a_word_names_the_module_is_found_however_it_is_written() {
+        for (call, wanted) in [
+            ("import_module('models.' + name)", Some("models")),
+            (
+                "importlib.import_module('src.nets.' + args.model)",
+                Some("src.nets"),
+            ),
+            ("import_module(f'models.{args.model}')", Some("models")),
+            ("import_module('models.{}'.format(name))", Some("models")),
+            ("import_module('models.%s' % name)", Some("models")),
+            ("__import__('models.' + name)", Some("models")),
+            ("import_module(name)", None),
+            ("import_module('models')", None),
+            ("import_module(f'{root}.nets')", None),
+        ] {
+            let found = asked_packages(&format!("x = {call}\n"));
+            assert_eq!(found, Vec::from_iter(wanted), "{call}");
+        }
+    }
 
     #[test]
     fn what_is_added_to_the_module_path_is_found_however_it_is_written() {
