@@ -60,6 +60,19 @@ class Settings(unittest.TestCase):
         self.assertEqual(self.found({"meta": {"lr": 0.5}}), [])
         self.assertEqual(self.found({"meta": small()}, values=(64,)), [])
 
+    def test_a_file_of_several_documents_is_one(self):
+        # Stands for PyYAML, which need not be there.
+        yaml = types.ModuleType("yaml")
+        yaml.safe_load_all = lambda text: (json.loads(each) for each in text.split("---\n") if each.strip())
+        before = sys.modules.get("yaml")
+        sys.modules["yaml"] = yaml
+        self.addCleanup(sys.modules.__setitem__ if before else sys.modules.pop, "yaml", before)
+        path = self.write("conf.yaml", {})
+        path.write_text('{"training": true}\n---\n{"train": {\n"batch_size": 128,\n"lr": 0.5}}\n---\n7\n')
+        os.utime(path, (0, 0))
+        held = {"training": True, "train": {"batch_size": 128, "lr": 0.5}}
+        self.assertEqual(self.found({"hp": held}), [("conf.yaml", 4, "batch_size")])
+
     def test_a_copy_that_an_earlier_run_has_left_is_none(self):
         self.write("conf/one.json", small())
         # Written down nowhere, here neither.

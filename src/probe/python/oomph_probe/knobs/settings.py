@@ -146,7 +146,11 @@ def can_be_read(name: str) -> bool:
 def parse(path: str, text: str) -> Any:
     kind = os.path.splitext(path)[1].lower()
     module: Any = next(sys.modules[reader] for reader in READERS[kind] if reader in sys.modules)
-    return module.safe_load(text) if module.__name__ == "yaml" else module.loads(text)
+    if module.__name__ != "yaml":
+        return module.loads(text)
+    # A file may have several documents, of which a program makes one.
+    documents = [each for each in module.safe_load_all(text) if isinstance(each, dict)]
+    return {name: value for each in documents for name, value in each.items()}
 
 
 def places(text: bytes, values: set[int]) -> Iterator[Line]:
