@@ -218,7 +218,11 @@ pub fn choose(name: Option<&str>, verb: &str) -> Result<Chosen, NoChoice> {
         if let Some(found) = dead.iter().find(|found| found.id == name) {
             return Err(dead_one(found.clone()));
         }
-        if let Some(at) = stored.iter().position(|stored| stored.id == name) {
+        let whole = |is_asked: bool| {
+            let is_whole = move |one: &Stored| one.id == name && one.is_asked == is_asked;
+            stored.iter().position(is_whole)
+        };
+        if let Some(at) = whole(true).or_else(|| whole(false)) {
             return Err(ended_one(stored.swap_remove(at)));
         }
     }
@@ -285,7 +289,9 @@ pub fn meant_here<T>(
     job: impl Fn(&T) -> Option<Job>,
     is_asked: impl Fn(&T) -> bool,
 ) -> Meant<T> {
-    let is_meant = |one: &T| is_asked(one) || id(one) == name;
+    // Two state directories may each have had one of that name in the same second.
+    let is_here = of.iter().any(|one| is_asked(one) && id(one) == name);
+    let is_meant = |one: &T| is_asked(one) || (!is_here && id(one) == name);
     let of = of.into_iter().filter(is_meant).collect();
     meant(name, of, id, job)
 }
@@ -493,6 +499,34 @@ mod tests {
         assert_eq!(find("2026112"), "3 of them");
         assert_eq!(find("20261121-1-python"), all[0], "a whole name is itself");
         assert_eq!(find("python"), "none");
+    }
+
+    #[test]
+    fn of_two_state_directories_the_one_that_is_asked_has_the_name() {
+        let find = |name: &str| {
+            let all = [
+                ("20261121-1-sh", 'o'),
+                ("20261121-1-sh", 'a'),
+                ("20261121-2-sh", 'o'),
+            ];
+            let all = all.map(|(id, of)| (id.to_string(), of)).to_vec();
+            match meant_here(name, all, |(id, _)| id, |_| None, |(_, of)| *of == 'a') {
+                Meant::None => "none".to_string(),
+                Meant::One((id, of)) => format!("{id} {of}"),
+                Meant::Several(found) => format!("{} of them", found.len()),
+            }
+        };
+        assert_eq!(find("20261121-1-sh"), "20261121-1-sh a");
+        assert_eq!(
+            find("20261121"),
+            "20261121-1-sh a",
+            "no list shows the others"
+        );
+        assert_eq!(
+            find("20261121-2-sh"),
+            "20261121-2-sh o",
+            "by its whole name"
+        );
     }
 
     #[test]
