@@ -9,6 +9,7 @@ function of that thread.
 
 from __future__ import annotations
 
+import dis
 import functools
 import gc
 import linecache
@@ -153,6 +154,8 @@ BUILTIN = types.BuiltinFunctionType
 LRU_CACHE = type(functools.lru_cache(maxsize=1)(len))
 # What a profile function is told of before it happens.
 CALLS = frozenset(("call", "c_call"))
+# What begins a `try` or a `with` before Python 3.11.
+CATCHING = frozenset(dis.opmap[name] for name in ("SETUP_FINALLY", "SETUP_WITH") if name in dis.opmap)
 # What each module's call goes through.
 CALL = "_call_impl"
 # Whose a file is: the probe's, torch's or Python's own, anybody else's.
@@ -238,6 +241,11 @@ class Guard:
         sys.setprofile(None)
         if self.changes is not None:
             sys.settrace(None)
+
+    def judge_on(self) -> None:
+        """Before another attempt: before Python 3.12, what is raised by a profile function ends the profiling."""
+        if self.sees_every_call():
+            self.go_on()
 
     def go_on(self) -> None:
         sys.setprofile(self.profile)
@@ -393,13 +401,21 @@ class Guard:
         code = frame.f_code
         if (self.whose.get(code.co_filename) or self.whose_is(code)) is not FOREIGN:
             return None
-        if self.computes(code) or self.changes is None or not self.changes.watches(code):
+        if self.computes(code) or self.changes is None:
             return None
-        return self.trace_line
+        if self.changes.watches(code):
+            return self.trace_line
+        if may_catch(code):
+            frame.f_trace_lines = False
+            return self.trace_line
+        return None
 
     def trace_line(self, frame: FrameType, event: str, argument: Any) -> Any:
         if event == "line" and self.changes is not None and self.changes.is_at(frame.f_code, frame.f_lineno):
             self.judge_line(frame, frame.f_lineno)
+        elif event == "exception" and argument[0] is Stopped:
+            # A program that catches everything goes on.
+            sys.setprofile(self.profile)
         return self.trace_line
 
     def is_trusted(self, code: CodeType) -> bool:
@@ -561,6 +577,13 @@ def may_act(module: str) -> bool:
     """Whether a module in Python's own code has functions that do something before they call one in C."""
     is_of_package = module.partition(".")[0] in PYTHON_PACKAGES or module.startswith(PYTHON_MODULES)
     return is_of_package or any(module == name for name, _ in PYTHONS)
+
+
+@functools.lru_cache(maxsize=4096)
+def may_catch(code: CodeType) -> bool:
+    """Whether a function, before Python 3.12, has a `try` or a `with`."""
+    table = getattr(code, "co_exceptiontable", None)
+    return bool(table) if table is not None else not CATCHING.isdisjoint(code.co_code[::2])
 
 
 def homes_of(packages: frozenset[str]) -> tuple[str, ...]:

@@ -78,6 +78,7 @@ class Scenes:
         except Stopped as stopped:
             if self.rehearsal.deadline.has_come():
                 raise
+            self.rehearsal.judge_on()
             loss = self.returned(returned, str(stopped))
         except Exception as error:
             errors.foreseen("run the caller's lines")
@@ -171,6 +172,7 @@ class Scenes:
         except (noting.Gone, Stopped) as error:
             if rehearsal.deadline.has_come():
                 raise
+            rehearsal.judge_on()
             errors.foreseen("find a compiled function's graph: %r" % error)
             return None
         losses = [each for each in made or () if self.scalar_or_none(each) is not None]
@@ -252,6 +254,7 @@ class Scenes:
         except (Exception, Stopped) as error:
             if self.rehearsal.deadline.has_come():
                 raise
+            self.rehearsal.judge_on()
             errors.foreseen("go backward again")
             raise NoFurther(repr(error)[:160]) from None
         finally:
@@ -269,6 +272,7 @@ class Scenes:
         except Stopped:
             if self.rehearsal.deadline.has_come():
                 raise
+            self.rehearsal.judge_on()
             self.failed = True
         except Exception:
             errors.foreseen("see what outlives the step")

@@ -499,6 +499,11 @@ class Rehearsal:
         enabled = getattr(self.torch.autograd, "set_multithreading_enabled", None)
         return contextlib.nullcontext() if enabled is None else enabled(False)
 
+    def judge_on(self) -> None:
+        """After an attempt that was stopped: the rehearsal goes on in another way."""
+        if self.guard is not None:
+            self.guard.judge_on()
+
     def fixed_sizes(self) -> set[int]:
         """The sizes of what its models have."""
         return {each.untyped_storage().nbytes() for each in self.copier.tensors} | self.copier.memory.sizes

@@ -444,6 +444,7 @@ class Work:
         self, variant: Changed, batch: int, at: int, deadline: apart.Deadline
     ) -> tuple[rehearsal.Rehearsal, rehearsal.Trace]:
         self.attempted = time.monotonic()
+        self.guard.judge_on()
         made = rehearsal.Variant((batch, at), variant, self.is_flat, self.is_listed)
         one = rehearsal.Rehearsal(
             self.torch, self.call, made, deadline, self.known, self.guard, self.outside, self.with_hooks
