@@ -251,6 +251,36 @@ print(torch._C.contexts)
     front.wait_for_end_of(1);
 }
 
+/// A signal that comes while a file of the probe's is opened: what its handler raises is an OSError, which Python's import
+/// takes for one of its own.
+#[test]
+fn what_a_handler_raises_while_the_probe_is_loaded_reaches_the_program() {
+    let place = Place::new();
+    let text = "\
+import os, signal, sys
+def stop(*_):
+    raise TimeoutError('stopped')
+signal.signal(signal.SIGALRM, stop)
+sent = []
+def ring(event, arguments):
+    if event == 'open' and not sent and 'oomph' in str(arguments[0]):
+        sent.append(arguments[0])
+        os.kill(os.getpid(), signal.SIGALRM)
+sys.addaudithook(ring)
+try:
+    import torch
+    print('lost', sent)
+except TimeoutError as error:
+    print(error, len(sent))
+print(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+";
+    for bytecode in ["", "1"] {
+        let program = Program::script(&place, "look.py", text);
+        let program = program.env("PYTHONDONTWRITEBYTECODE", bytecode);
+        program.run(&place).expect("stopped 1\nset()");
+    }
+}
+
 /// Notes each file whose code runs.
 const TRACED: &str = "\
 import sys

@@ -263,7 +263,32 @@ class Finder:
             swallowed("stop watching for " + module.__name__)
         act = self.wanted.pop(module.__name__, None)
         if act is not None:
-            act(module)
+            before = hold_handlers()
+            try:
+                act(module)
+            finally:
+                let_handlers_go(before)
+
+
+def hold_handlers() -> "Any":
+    """Signals that the program has a handler in Python for come when we are done: Python's import takes an OSError that
+    a handler raises meanwhile (TimeoutError is one) for a file's that is not there. Returns what was blocked before."""
+    try:
+        import _signal
+
+        own = [number for number in _signal.valid_signals() if callable(_signal.getsignal(number))]
+        return _signal.pthread_sigmask(_signal.SIG_BLOCK, own)
+    except Exception:
+        swallowed("hold signals")
+    return None
+
+
+def let_handlers_go(before: "Any") -> None:
+    """Calls the handlers of what has come, in the main thread; what they raise is the program's."""
+    if before is not None:
+        import _signal
+
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
 
 
 def without_traceback(function: "Any") -> "Any":
