@@ -274,8 +274,7 @@ def hold_handlers() -> "Any":
     """Signals that the program has a handler in Python for come when we are done: Python's import takes an OSError that
     a handler raises meanwhile (TimeoutError is one) for a file's that is not there. Returns what was blocked before."""
     try:
-        import _signal
-
+        _signal: Any = sys.modules["_signal"]
         own = [number for number in _signal.valid_signals() if callable(_signal.getsignal(number))]
         return _signal.pthread_sigmask(_signal.SIG_BLOCK, own)
     except Exception:
@@ -286,8 +285,7 @@ def hold_handlers() -> "Any":
 def let_handlers_go(before: "Any") -> None:
     """Calls the handlers of what has come, in the main thread; what they raise is the program's."""
     if before is not None:
-        import _signal
-
+        _signal: Any = sys.modules["_signal"]
         _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
 
 
