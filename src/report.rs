@@ -15,6 +15,7 @@ pub mod markdown;
 pub mod metrics;
 pub mod news;
 pub mod outcome;
+pub mod own_words;
 pub mod page;
 pub mod plan;
 pub mod predicted;
@@ -27,6 +28,9 @@ mod unused;
 
 pub use ending::{RAN_WITH, diagnosis, hidden_oom, nothing_trained, summary, winning_command};
 pub use growth::growth;
+/// What stands before and behind the recording's path where it is named at the end.
+pub const RECORDED_IN: (&str, &str) = ("recorded in ", " (oomph replay plays it)");
+
 pub use unused::{larger_batch, unused, unused_in_report};
 
 /// A recording of `tests/replay`, in order.

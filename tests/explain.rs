@@ -159,6 +159,74 @@ fn our_own_last_words_in_a_log_say_that_it_died() {
     assert_eq!(ooms[0]["outcome"], "fatal");
 }
 
+/// The message alone would be taken for another cause.
+#[test]
+fn a_log_that_oomph_wrote_has_the_cause_that_oomph_named() {
+    let place = TempDir::new().expect("a directory");
+    let of = |arguments: &[&str]| {
+        oomph()
+            .args(arguments)
+            .env("XDG_STATE_HOME", place.path())
+            .env("OOMPH_SIMULATED_SPEED", "0")
+            .output()
+            .expect("oomph runs")
+    };
+    let command = [
+        "python3",
+        DEMO,
+        "--simulated",
+        "--scenario",
+        "eval",
+        "--batch-size",
+        "32",
+    ];
+    let ran = of(&[&["--headless", "--no-nvml"], &command[..]].concat());
+    let log = file(&place, "train.log", &ran.stderr);
+    let log = log.to_str().expect("text");
+    let said = text(&ran.stderr);
+    let recording = (said.lines())
+        .find_map(|line| line.strip_prefix("oomph: recorded in "))
+        .and_then(|words| words.strip_suffix(" (oomph replay plays it)"))
+        .expect("its place");
+    let cause = |value: &Value| value["findings"][0]["cause"].clone();
+    let named = json(&of(&["explain", "--json", recording]));
+    for arguments in [
+        &[&["explain", "--json", log][..]].concat(),
+        &[&["explain", "--json", log, "--"], &command[..]].concat(),
+    ] {
+        let value = json(&of(arguments));
+        assert_eq!(cause(&value), cause(&named));
+        assert_eq!(value["ooms"][0]["run"], 1);
+    }
+    let shown = text(&of(&["explain", log]).stdout);
+    assert!(
+        shown.starts_with("Out of memory in session ") && shown.contains(", which wrote "),
+        "{shown}"
+    );
+    // Of another command, or where the recording is gone, it is quoted.
+    let other = of(&["explain", log, "--", "python3", "other.py"]);
+    fs::remove_file(recording).expect("removed");
+    for done in [other, of(&["explain", log])] {
+        let shown = text(&done.stdout);
+        let headline = (said.lines())
+            .find_map(|line| line.strip_prefix("oomph: out of memory: "))
+            .expect("a cause");
+        assert!(
+            shown.contains("oomph wrote there when the run ended:") && shown.contains(headline),
+            "{shown}"
+        );
+        assert!(!shown.contains("Cause ("), "{shown}");
+    }
+    // A later error is explained by its own message.
+    let later = [ran.stderr.as_slice(), LOG.as_bytes()].concat();
+    let later = json(&explain(&["--json"], &later));
+    assert_eq!(later["oomph_said"], Value::Array(Vec::new()));
+    let of_later = (later["findings"].as_array().expect("a list").iter())
+        .find(|finding| finding["oom"] == 1)
+        .expect("its cause");
+    assert_eq!(of_later["cause"], "foreign_process");
+}
+
 /// In a script or over ssh there is no terminal, and nothing is given either.
 #[test]
 fn without_a_terminal_and_without_input_it_is_the_latest_session_that_ran_out() {

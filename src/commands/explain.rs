@@ -67,7 +67,14 @@ pub(super) fn run(asked: &ExplainCommand, command: Option<&CommandLine>) -> anyh
         None => "standard input".to_string(),
         Some(file) => name_of_source(file),
     };
-    let found = find(file.as_deref())?;
+    let found = find(file.as_deref(), command)?;
+    let (name, file) = match found.led_to() {
+        Some(recording) => (
+            format!("{}, which wrote {name}", name_of_source(recording)),
+            Some(recording.to_path_buf()),
+        ),
+        None => (name, file),
+    };
     let text = explained(
         &found,
         file.as_deref(),

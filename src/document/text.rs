@@ -5,6 +5,10 @@ use super::{DocumentBlock, FigureSum, Growing, MemoryHolder, RemarkOf, SumOf, Tr
 use crate::diagnosis::Cause;
 use crate::event::Retainers;
 
+/// What the first line of a diagnosis begins with, among [`TextLayout::Lines`].
+pub const OUT_OF_MEMORY: &str = "out of memory: ";
+pub const OUT_OF_FILES: &str = "out of file descriptors: ";
+
 /// What stands before the lines of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextLayout {
@@ -100,9 +104,9 @@ fn of_block(block: &DocumentBlock, layout: TextLayout) -> Vec<String> {
                 (Voice::Cause(_, cause), TextLayout::Lines)
                     if cause == Cause::OpenFiles.spec().title =>
                 {
-                    format!("out of file descriptors: {words}")
+                    format!("{OUT_OF_FILES}{words}")
                 }
-                (Voice::Cause(..), TextLayout::Lines) => format!("out of memory: {words}"),
+                (Voice::Cause(..), TextLayout::Lines) => format!("{OUT_OF_MEMORY}{words}"),
                 (Voice::Also(..), TextLayout::Lines) => format!("also: {words}"),
                 (Voice::Ranks | Voice::Detail, _) => format!("{indent}{words}"),
             }]

@@ -11,6 +11,7 @@ use crate::event::Exit;
 use crate::forecast::BatchRoom;
 use crate::remedy::Remedy;
 use crate::report;
+use crate::report::own_words::NAME;
 use crate::state::{Run, RunOutcome, State};
 use crate::units::Pid;
 use std::fs;
@@ -61,9 +62,6 @@ pub(super) fn say(state: &State, tail: Option<Vec<u8>>, words: &LastWords) {
         print::err().write_all(text.as_bytes())
     };
 }
-
-/// What stands before a line, and below it.
-const NAME: &str = "oomph: ";
 
 /// A line with our name before it. A terminal would break a sentence in the middle of a word; a command stays in one piece, to be
 /// copied.
@@ -129,10 +127,8 @@ fn lines(state: &State, words: &LastWords, on_screen: bool) -> Vec<String> {
         lines.extend(room.and_then(|room| report::unused(state, room)));
     }
     if let Some(path) = words.recording.filter(|_| names_file) {
-        lines.push(format!(
-            "recorded in {} (oomph replay plays it)",
-            path.display()
-        ));
+        let (before, behind) = report::RECORDED_IN;
+        lines.push(format!("{before}{}{behind}", path.display()));
     }
     lines
 }

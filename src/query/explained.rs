@@ -11,10 +11,11 @@ use crate::live::print;
 use crate::live::recorded::EndedSession;
 use crate::live::torch::{self, InheritedSettings};
 use crate::oom::Transcript;
-use crate::recognize::LaunchEnvironment;
+use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::recording;
 use crate::remedy::RemedyInputs;
 use crate::report::explain::{self, Explained, Explanation};
+use crate::report::own_words::{OwnWords, OwnWordsReader};
 use crate::report::story::SessionStory;
 use crate::report::winning_command;
 use crate::state::{OomIncident, State};
@@ -72,6 +73,7 @@ pub fn explained<T>(
         source: name,
         length: found.length,
         ooms: &found.story.ooms,
+        said: found.own.as_ref().map_or(&[], |own| own.said.as_slice()),
         command: (command.map(|command| (command, inputs))).or(of_recording),
         proofs: proofs.collect(),
         followed: decisive.map_or(Vec::new(), |oom| followed(&found.story, oom, &left)),
@@ -129,9 +131,45 @@ pub struct Found {
     story: SessionStory,
     /// Bytes of a log.
     length: Option<u64>,
+    /// What oomph itself wrote at the end of a log, where no OOM came later.
+    own: Option<OwnWords>,
+    /// The recording that a log led to.
+    led_to: Option<PathBuf>,
 }
 
 impl Found {
+    /// The recording that this is, where a log named it.
+    pub fn led_to(&self) -> Option<&Path> {
+        self.led_to.as_deref()
+    }
+
+    /// What was recorded of the run that this log is of, where oomph wrote in it where that is: a recording knows the cause, and a
+    /// log only the message. With `command` only if it is a recording of that.
+    fn recorded(&self, command: Option<&CommandLine>) -> Option<Found> {
+        let path = self.own.as_ref()?.recording.as_ref()?;
+        let launch = LaunchEnvironment::default();
+        let likeness = |command: &CommandLine| WorkloadKey::new(command, &launch).likeness;
+        let header = recording::header(path)?;
+        let is_meant = |command: &CommandLine| {
+            likeness(&command.without_secrets()) == likeness(&header.command)
+        };
+        if !command.is_none_or(is_meant) {
+            return None;
+        }
+        let found = recording(path).ok()?;
+        // Another session may have been recorded there since.
+        let of_log = explain::decisive(&self.story.ooms).map(|place| &self.story.ooms[place]);
+        let is_of_log = match of_log {
+            None => !found.story.ooms.is_empty(),
+            Some(of_log) => (found.story.ooms.iter())
+                .any(|oom| is_same_message(&oom.incident, &of_log.incident)),
+        };
+        is_of_log.then(|| Found {
+            led_to: Some(path.clone()),
+            ..found
+        })
+    }
+
     /// The state at a recording's end.
     pub fn state(&self) -> Option<&State> {
         self.length.is_none().then_some(&self.story.state)
@@ -161,7 +199,22 @@ impl Found {
     }
 }
 
-pub fn find(file: Option<&Path>) -> anyhow::Result<Found> {
+/// Whether two incidents are told of by the same message.
+fn is_same_message(recorded: &OomIncident, of_log: &OomIncident) -> bool {
+    let said = |incident: &OomIncident| {
+        let report = incident.report.as_ref()?;
+        Some((report.kind, report.requested, report.allocated))
+    };
+    said(recorded).is_some() && said(recorded) == said(of_log)
+}
+
+/// What is in a file or standard input, or in the recording that a log of a session names: with `command`, only if that is one of it.
+pub fn find(file: Option<&Path>, command: Option<&CommandLine>) -> anyhow::Result<Found> {
+    let found = read(file)?;
+    Ok(found.recorded(command).unwrap_or(found))
+}
+
+fn read(file: Option<&Path>) -> anyhow::Result<Found> {
     match file {
         None => {
             let stdin = io::stdin();
@@ -238,20 +291,30 @@ fn is_event(line: &[u8]) -> bool {
 /// A log that begins with `header`, in bounded memory.
 pub fn log(header: &[u8], input: &mut impl BufRead) -> io::Result<Found> {
     let mut transcript = Transcript::new();
+    let mut own = OwnWordsReader::default();
     transcript.feed(header);
+    own.feed(header);
     let mut length = header.len() as u64;
     while let read @ 1.. = waiting(input)? {
-        transcript.feed(input.fill_buf()?);
+        let chunk = input.fill_buf()?;
+        transcript.feed(chunk);
+        own.feed(chunk);
         length += read as u64;
         input.consume(read);
     }
     let nothing_else = State::default();
-    let ooms = transcript
-        .finish()
-        .into_iter()
+    let reports = transcript.finish();
+    let is_last = |own: &OwnWords| reports.iter().all(|report| report.line < own.line);
+    let own = own.finish().filter(is_last);
+    let is_named = own.is_some();
+    let ooms = (reports.into_iter())
         .map(|report| {
             let incident = OomIncident::of_report(Moment::ZERO, report);
-            let findings = diagnosis::diagnose_incident(&nothing_else, None, &incident);
+            // The message tells less than oomph knew, and may point elsewhere.
+            let findings = match is_named {
+                true => Vec::new(),
+                false => diagnosis::diagnose_incident(&nothing_else, None, &incident),
+            };
             Explained::of_log(incident, findings)
         })
         .collect();
@@ -261,6 +324,8 @@ pub fn log(header: &[u8], input: &mut impl BufRead) -> io::Result<Found> {
             ..SessionStory::default()
         },
         length: Some(length),
+        own,
+        led_to: None,
     })
 }
 
@@ -276,6 +341,8 @@ pub fn recording(path: &Path) -> anyhow::Result<Found> {
     Ok(Found {
         story: story.finish(),
         length: None,
+        own: None,
+        led_to: None,
     })
 }
 
@@ -317,6 +384,8 @@ mod tests {
         let found = Found {
             story,
             length: None,
+            own: None,
+            led_to: None,
         };
         let left = unused_of(&found, Some(&oom));
         let followed = followed(&found.story, &oom, &left);

@@ -23,6 +23,7 @@ fn explained(story: &SessionStory) -> String {
         source: "the recording",
         length: None,
         ooms: &story.ooms,
+        said: &[],
         command: None,
         proofs: Vec::new(),
         followed: Vec::new(),

@@ -44,6 +44,8 @@ pub struct Explanation<'a> {
     pub length: Option<u64>,
     /// In order.
     pub ooms: &'a [Explained],
+    /// What oomph itself wrote into a log when the run ended, whose recording is not there.
+    pub said: &'a [String],
     /// The command that ran out of memory and the inputs of its remedies: the one that was given, or the recorded one.
     pub command: Option<(&'a CommandLine, RemedyInputs<'a>)>,
     /// Of each relaunched run, whether its losses stayed as they were.
@@ -188,12 +190,21 @@ pub fn decisive(ooms: &[Explained]) -> Option<usize> {
     Some(chosen)
 }
 
+/// Above what oomph wrote into the log.
+const SAID: &str = "oomph wrote there when the run ended";
+
 /// The explanation as text; each line ends in a newline.
 pub fn text(explanation: &Explanation) -> String {
     let source = explanation.source;
     let Some(chosen) = decisive(explanation.ooms) else {
         return match explanation.length {
             Some(0) => format!("{source} is empty: no OOM to explain.\n"),
+            Some(_) if !explanation.said.is_empty() => {
+                let said: String = (explanation.said.iter())
+                    .map(|line| format!("  {line}\n"))
+                    .collect();
+                format!("No message of an OOM found in {source}. {}:\n{said}", SAID)
+            }
             Some(length) => format!("No OOM found in {source} ({}).\n", Bytes(length)),
             None => {
                 let growth = explanation.growth.as_ref();
@@ -219,6 +230,11 @@ fn blocks(explanation: &Explanation, oom: &Explained, chosen: usize) -> Vec<Docu
     let mut blocks = Vec::new();
     if let Some((_, command)) = &oom.run {
         blocks.push(DocumentBlock::detail(format!("command: {command}")));
+    }
+    if !explanation.said.is_empty() {
+        blocks.push(DocumentBlock::heading(SAID));
+        let said = explanation.said.iter().cloned();
+        blocks.extend(said.map(DocumentBlock::detail));
     }
     // The answer comes first, and then what it rests on.
     let mut shown = numbers(oom);
@@ -634,6 +650,7 @@ pub fn value(explanation: &Explanation) -> Value {
         "version": JSON_VERSION,
         "again": again,
         "ooms": ooms,
+        "oomph_said": explanation.said,
         "findings": findings,
         "remedies": remedies,
         "losses": explanation.proofs,

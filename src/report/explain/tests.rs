@@ -31,6 +31,7 @@ fn explanation(ooms: &[Explained]) -> Explanation<'_> {
         source: "train.log",
         length: Some(9_000),
         ooms,
+        said: &[],
         command: None,
         proofs: Vec::new(),
         followed: Vec::new(),
@@ -123,7 +124,7 @@ fn what_a_text_lacks_is_null_and_never_worked_out() {
     let empty = parsed(&[]);
     assert_eq!(
         empty,
-        serde_json::json!({"version": 1, "again": null, "ooms": [], "findings": [], "remedies": [], "room": null, "losses": [], "followed": []})
+        serde_json::json!({"version": 1, "again": null, "ooms": [], "findings": [], "remedies": [], "room": null, "losses": [], "followed": [], "oomph_said": []})
     );
 }
 
