@@ -1,6 +1,7 @@
 //! How far off predictions were: each relaunch that was predicted, beside what came of it.
 
 use crate::event::{Basis, Prediction, PredictionOutcome, Relief, RunEnd};
+use crate::forecast::Estimate;
 use crate::state::{Run, RunOutcome};
 use crate::units::{Bytes, RunNumber};
 
@@ -15,6 +16,8 @@ pub struct Score {
     pub outcome: PredictionOutcome,
     /// The peak's share above the predicted one (0.01 is 1 % more), where it was seen.
     pub off: Option<f64>,
+    /// Where only a need was predicted: by how much it missed what that can have been, between the peak and what was reserved.
+    pub need_off: Option<f64>,
     /// The same of the host's memory, of a run that ended well and whose need was no lower bound.
     pub ram_off: Option<f64>,
     /// The same of the moment that a remedy takes the cause away from: of what was allocated then, else of what went to RAM.
@@ -40,6 +43,10 @@ impl Score {
         let off = (outcome.peak)
             .filter(|_| is_whole && outcome.end != RunEnd::OutOfMemory)
             .and_then(|peak| peak.fraction_of(prediction.peak?));
+        let need_off = predicted_need(&prediction)
+            .filter(|_| prediction.peak.is_none())
+            .filter(|_| is_whole && outcome.end != RunEnd::OutOfMemory)
+            .and_then(|needs| missed_by(needs, outcome.peak?, outcome.reserved));
         let ram = prediction.ram.filter(|ram| !ram.at_least);
         let ram_off = (outcome.ram)
             .filter(|_| outcome.end == RunEnd::Finished)
@@ -59,12 +66,37 @@ impl Score {
         Some(Score {
             run: run.number,
             off: off.map(|share| share - 1.0),
+            need_off,
             ram_off: ram_off.map(|share| share - 1.0),
             relief_off: relief_off.map(|share| share - 1.0),
             held: (prediction.expected_to_fit().zip(fitted)).map(|(said, is)| said == is),
             prediction,
             outcome,
         })
+    }
+}
+
+/// The need that was predicted: a figure, or the ends of a rough estimate, between which nobody has worked out any.
+pub fn predicted_need(prediction: &Prediction) -> Option<Estimate> {
+    let needs = prediction.needs?;
+    let figure = Estimate::exact(needs);
+    let is_figure = matches!(prediction.basis, Some(Basis::Measured | Basis::Rehearsed));
+    let ends = prediction
+        .within
+        .map(|(low, high)| Estimate::new(low, needs, high));
+    let rough = ends.filter(|ends| !is_figure && ends.is_rough());
+    Some(rough.unwrap_or(figure))
+}
+
+/// A run that went well needed at least what was allocated at its peak, and at most what it had reserved: the share by which a
+/// predicted need lies outside. Of a rough one that does not, there is no figure to be off from.
+fn missed_by(needs: Estimate, peak: Bytes, reserved: Option<Bytes>) -> Option<f64> {
+    let most = reserved.map_or(peak, |reserved| reserved.max(peak));
+    let is_met = needs.low <= most && peak <= needs.high;
+    match (is_met, needs.low > most) {
+        (true, _) => (needs.low == needs.high).then_some(0.0),
+        (false, true) => Some(most.fraction_of(needs.low)? - 1.0),
+        (false, false) => Some(peak.fraction_of(needs.high)? - 1.0),
     }
 }
 
@@ -105,13 +137,13 @@ pub struct ScoreSheet {
     /// Those of which it was said whether they fit and which showed it, and how many of these were right.
     pub judged: usize,
     pub held: usize,
-    /// Of the peaks that were predicted and seen, of a run or of the moment that a remedy is for: how many, the median of how far off they were without
+    /// Of the peaks and needs that were predicted and seen, of a run or of the moment that a remedy is for: how many, the median of how far off they were without
     /// its sign, and the one that was furthest off.
     pub peaks: usize,
     pub median: Option<f64>,
     pub worst: Option<f64>,
-    /// How many rested on what.
-    pub bases: Vec<(Basis, usize)>,
+    /// How many rested on what; `None` where that was not recorded, as of a mere bound.
+    pub bases: Vec<(Option<Basis>, usize)>,
 }
 
 impl ScoreSheet {
@@ -122,15 +154,16 @@ impl ScoreSheet {
             sheet.count += 1;
             sheet.judged += usize::from(score.held.is_some());
             sheet.held += usize::from(score.held == Some(true));
-            offs.extend(score.off.or(score.relief_off));
-            if let Some(basis) = score.prediction.basis {
-                match sheet.bases.iter_mut().find(|(known, _)| *known == basis) {
-                    Some((_, count)) => *count += 1,
-                    None => sheet.bases.push((basis, 1)),
-                }
+            offs.extend(score.off.or(score.need_off).or(score.relief_off));
+            let basis = score.prediction.basis;
+            match sheet.bases.iter_mut().find(|(known, _)| *known == basis) {
+                Some((_, count)) => *count += 1,
+                None => sheet.bases.push((basis, 1)),
             }
         }
-        sheet.bases.sort_unstable();
+        sheet
+            .bases
+            .sort_unstable_by_key(|(basis, _)| (basis.is_none(), *basis));
         offs.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
         sheet.peaks = offs.len();
         sheet.worst = offs.last().copied();
@@ -252,6 +285,42 @@ mod tests {
         assert!((Score::new(&run).expect("a score").off.expect("a peak") - 0.2).abs() < 1e-6);
     }
 
+    /// As of several remedies together: what was not said as a peak counts too.
+    #[test]
+    fn a_need_alone_is_held_against_what_it_can_have_been() {
+        let need = |needs: f64, within: Option<(f64, f64)>| Prediction {
+            basis: Some(Basis::Estimated),
+            needs: Some(gib(needs)),
+            within: within.map(|(low, high)| (gib(low), gib(high))),
+            ..Prediction::default()
+        };
+        // Each run reserved 1 GiB beside its peak.
+        let off = |said: Prediction, peak: f64| ran(Some(said), 5, peak, finished()).need_off;
+        let near = |off: Option<f64>, share: f64| (off.expect("a miss") - share).abs() < 1e-6;
+        assert!(near(off(need(10.0, None), 4.0), -0.5));
+        assert!(near(off(need(5.0, None), 6.0), 0.2));
+        assert_eq!(off(need(5.0, None), 4.5), Some(0.0));
+        // A rough estimate has no figure between its ends.
+        assert_eq!(off(need(9.0, Some((8.0, 29.0))), 10.0), None);
+        assert!(near(off(need(9.0, Some((8.0, 29.0))), 5.0), -0.25));
+        // What ran out again is told as that.
+        assert_eq!(ran(Some(need(5.0, None)), 5, 6.0, oom()).need_off, None);
+        let missed = ran(Some(need(10.0, None)), 5, 4.0, finished());
+        let unsaid = ran(
+            Some(Prediction {
+                basis: None,
+                ..need(5.0, None)
+            }),
+            5,
+            4.5,
+            finished(),
+        );
+        let sheet = ScoreSheet::new([&missed, &unsaid]);
+        assert_eq!((sheet.count, sheet.peaks), (2, 2));
+        assert!(near(sheet.worst, -0.5));
+        assert_eq!(sheet.bases, [(Some(Basis::Estimated), 1), (None, 1)]);
+    }
+
     #[test]
     fn the_sheet_has_the_median_and_the_worst() {
         let fits = |basis| Some(prediction(10.0, Some(true), basis));
@@ -267,9 +336,9 @@ mod tests {
         assert!((sheet.median.expect("one") - 0.01).abs() < 1e-6);
         assert!((sheet.worst.expect("one") + 0.05).abs() < 1e-6);
         let bases = [
-            (Basis::Measured, 1),
-            (Basis::Rehearsed, 2),
-            (Basis::Estimated, 1),
+            (Some(Basis::Measured), 1),
+            (Some(Basis::Rehearsed), 2),
+            (Some(Basis::Estimated), 1),
         ];
         assert_eq!(sheet.bases, bases);
         assert_eq!(ScoreSheet::new([]), ScoreSheet::default());

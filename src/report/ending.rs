@@ -56,6 +56,8 @@ pub fn summary(state: &State) -> Option<String> {
     }
     if let (Some(predicted), RunOutcome::Finished) = (run.predicted_peak, run.outcome()) {
         line.push_str(&score::after_peak(run, predicted));
+    } else if let (RunOutcome::Finished, Some(predicted)) = (run.outcome(), score::beside(run)) {
+        let _ = write!(line, " (predicted {predicted})");
     }
     // Otherwise a notice of its own follows.
     let survived = run.outcome() == RunOutcome::Finished && hidden_oom(state).is_none();

@@ -1,7 +1,7 @@
 //! What came of predictions, in words: of one relaunch, and of all on this machine.
 
 use crate::document::{RunProof, proof_words};
-use crate::event::{Basis, CopyTime, Relief, ReliefMoment, RunEnd};
+use crate::event::{Basis, CopyTime, Prediction, Relief, ReliefMoment, RunEnd};
 use crate::forecast::score::{self, Score, ScoreSheet};
 use crate::remedy::NumericsProof;
 use crate::state::{Run, State};
@@ -30,6 +30,10 @@ pub fn verdict(run: &Run) -> Option<String> {
     let relieved = relieved(run);
     let Some((off, (peak, predicted))) = (score.off).zip(score.outcome.peak.zip(prediction.peak))
     else {
+        let need = need_words(&score).map(|words| format!("run {number}: {words}{rests_on}"));
+        if need.is_some() && relieved.is_none() {
+            return need;
+        }
         return match relieved {
             Some(words) => Some(format!("run {number}: {words}{rests_on}")),
             None => ram_verdict(number, &score),
@@ -40,6 +44,32 @@ pub fn verdict(run: &Run) -> Option<String> {
     Some(format!(
         "run {number}: peak {peak}{met}{rests_on}{relieved}"
     ))
+}
+
+/// "peak 2.65 GiB, at most 2.94 GiB reserved, -43.5 % of the need of 5.20 GiB predicted"
+fn need_words(score: &Score) -> Option<String> {
+    let (needs, peak) = (need_of(&score.prediction)?, score.outcome.peak?);
+    let off = score.need_off?;
+    let reserved = score.outcome.reserved.filter(|reserved| *reserved > peak);
+    let reserved = reserved.map_or(String::new(), |reserved| {
+        format!(", at most {reserved} reserved")
+    });
+    Some(match off.abs() < SAME {
+        true => format!("peak {peak}{reserved}, as predicted (a need of {needs})"),
+        false => format!(
+            "peak {peak}{reserved}, {} of the need of {needs} predicted",
+            percent(off)
+        ),
+    })
+}
+
+/// "5.20 GiB"; of a rough estimate its ends.
+fn need_of(prediction: &Prediction) -> Option<String> {
+    let needs = score::predicted_need(prediction)?;
+    Some(match needs.is_rough() {
+        true => needs.ends(),
+        false => needs.likely.to_string(),
+    })
 }
 
 /// The same with what became of the training's numbers: "run 2: peak 10.4 GiB, as predicted (rehearsed); losses of 7 steps
@@ -163,7 +193,7 @@ fn ram_verdict(number: RunNumber, score: &Score) -> Option<String> {
 pub fn beside(run: &Run) -> Option<String> {
     let said = run.prediction.as_ref();
     let basis = rests_on(said.and_then(|said| said.basis));
-    let figure = match (run.predicted_peak, said.and_then(|said| said.needs)) {
+    let figure = match (run.predicted_peak, said.and_then(need_of)) {
         (Some(peak), _) => peak.to_string(),
         (None, Some(needs)) => format!("a need of {needs}"),
         (None, None) if said?.relief.is_some() => {
@@ -189,7 +219,7 @@ pub fn beside(run: &Run) -> Option<String> {
 }
 
 fn outcome(score: Option<&Score>) -> String {
-    match score.map(|score| (score.off, score.held, score.outcome.end)) {
+    match score.map(|score| (score.off.or(score.need_off), score.held, score.outcome.end)) {
         Some((_, Some(false), RunEnd::OutOfMemory)) => ", but it ran out again".into(),
         Some((Some(off), _, _)) => format!(", off by {}", percent(off)),
         Some((None, _, _)) | None => String::new(),
@@ -204,18 +234,25 @@ pub fn summary(sheet: &ScoreSheet) -> Option<String> {
         n => format!("{n} relaunches were predicted"),
     };
     let bases: Vec<String> = (sheet.bases.iter())
-        .map(|(basis, count)| format!("{count} {}", basis.word()))
+        .map(|(basis, count)| match basis {
+            Some(basis) => format!("{count} {}", basis.word()),
+            None => format!("{count} on no recorded basis"),
+        })
         .collect();
-    let bases = match bases.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", bases.join(", ")),
+    let is_known = sheet.bases.iter().any(|(basis, _)| basis.is_some());
+    let bases = match is_known {
+        false => String::new(),
+        true => format!(" ({})", bases.join(", ")),
     };
     let held = match sheet.judged {
         0 => String::new(),
         judged => format!("; {} of {judged} fitted or ran out as said", sheet.held),
     };
     let off = match (sheet.peaks, sheet.median, sheet.worst) {
-        (1, _, Some(worst)) => format!("; its peak was off by {}", percent(worst)),
+        (1, _, Some(worst)) if sheet.count == 1 => {
+            format!("; its peak was off by {}", percent(worst))
+        }
+        (1, _, Some(worst)) => format!("; the peak of one was off by {}", percent(worst)),
         (_, Some(median), Some(worst)) => format!(
             "; peaks were off by {:.1} % in the median, {} at the worst",
             median * 100.0,
@@ -245,7 +282,7 @@ pub fn after_peak(run: &Run, predicted: Bytes) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Prediction, PredictionOutcome, RamPrediction};
+    use crate::event::{PredictionOutcome, RamPrediction};
 
     fn run(fits: bool, end: RunEnd, peak: f64) -> Run {
         let gib = |gib: f64| Bytes::gib(1).scale(gib);
@@ -307,6 +344,42 @@ mod tests {
         let expected = run(false, RunEnd::OutOfMemory, 23.0);
         assert_eq!(super::verdict(&expected), None);
         assert_eq!(super::verdict(&Run::default()), None);
+    }
+
+    /// As of several remedies together.
+    #[test]
+    fn a_need_that_missed_is_told_with_its_miss() {
+        let mut run = run(true, RunEnd::Finished, 2.5);
+        run.predicted_peak = None;
+        run.prediction = Some(Prediction {
+            basis: Some(Basis::Estimated),
+            needs: Some(Bytes::gib(5)),
+            ..Prediction::default()
+        });
+        let outcome = run.prediction_outcome.as_mut().expect("an outcome");
+        outcome.reserved = Some(Bytes::gib(3));
+        let said = verdict(&run).expect("a verdict");
+        assert_eq!(
+            said,
+            "run 2: peak 2.50 GiB, at most 3.00 GiB reserved, -40.0 % of the need of 5.00 GiB predicted (estimated)"
+        );
+        assert_eq!(
+            beside(&run).expect("words"),
+            "a need of 5.00 GiB (estimated), off by -40.0 %"
+        );
+        let scores = [Score::new(&run).expect("a score")];
+        assert_eq!(
+            summary(&ScoreSheet::new(&scores)).expect("words"),
+            "1 relaunch was predicted (1 estimated); its peak was off by -40.0 %"
+        );
+        // An open interval is told by its ends, and nothing was off.
+        let said = run.prediction.as_mut().expect("a prediction");
+        said.within = Some((Bytes::gib(2), Bytes::gib(29)));
+        assert_eq!(
+            beside(&run).expect("words"),
+            "a need of 2.0–29.0 GiB (estimated)"
+        );
+        assert_eq!(verdict(&run), None);
     }
 
     #[test]

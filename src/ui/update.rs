@@ -392,6 +392,10 @@ pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effe
         Action::Combine => {
             if let Some(Dialog::Oom(dialog)) = &mut view.dialog {
                 dialog.combine(scene);
+                let combined = (dialog.chosen.len() > 1).then(|| dialog.chosen.clone());
+                return combined
+                    .and_then(|ids| scene.planned(&ids))
+                    .map(Effect::Foresee);
             }
         }
         Action::Details => {

@@ -54,3 +54,23 @@ fn a_need_is_shown_of_that_very_command_and_asked_for_with_each_change() {
     assert_eq!(press(&story, &mut view, KeyCode::Char('\'')), None);
     assert!(shown(&story, &view).contains("unclosed quote"));
 }
+
+/// It is the figure that is recorded, and held against the run.
+#[test]
+fn remedies_together_have_one_figure_once_it_was_worked_out() {
+    let case = CASES.iter().find(|case| case.name == "oom-capacity");
+    let (mut story, mut view) = case.unwrap().staged(Theme::full(), 120, 36);
+    assert_eq!(press(&story, &mut view, KeyCode::Char(' ')), None);
+    press(&story, &mut view, KeyCode::Down);
+    let asked = press(&story, &mut view, KeyCode::Char(' '));
+    let Some(Effect::Foresee(command)) = asked else {
+        panic!("{asked:?}");
+    };
+    let shown = |story: &Story, view: &View| text(&draw(story, view, 120, 36));
+    assert!(shown(&story, &view).contains("each on its own"));
+    let need = Ok(story.remedies[0].expectation.clone());
+    story.edited = Some(EditedNeed { command, need });
+    let words = shown(&story, &view);
+    assert!(words.contains("together: needs "), "{words}");
+    assert!(!words.contains("each on its own"), "{words}");
+}

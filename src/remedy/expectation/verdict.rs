@@ -67,21 +67,30 @@ pub fn fits_within(needs: Estimate, room: Bytes, basis: Option<Basis>) -> Expect
 
 /// It won't fit if the least that it needs is too much, likely won't if the likely need is, or else may not.
 pub fn tight(needs: Estimate, room: Bytes, basis: Option<Basis>) -> Expectation {
-    if needs.low > room {
+    let (fits, words) = if needs.low > room {
         let [low, shown_room] = needs.low.apart(room);
         let words = format!("won't fit: needs at least {low}, {shown_room} available");
-        return needing(needs, Some(room), Some(false), words.into());
+        (Some(false), words)
+    } else {
+        let (mut shown, shown_room) = needs.shown_beside(room);
+        if is_nobodys(needs, basis) {
+            shown = needs.ends();
+        }
+        match needs.likely > room {
+            true => (
+                Some(false),
+                format!("likely won't fit: needs {shown}, {shown_room} available"),
+            ),
+            false => (
+                None,
+                format!("may not fit: needs {shown}, {shown_room} available"),
+            ),
+        }
+    };
+    Expectation {
+        basis,
+        ..needing(needs, Some(room), fits, words.into())
     }
-    let (mut shown, shown_room) = needs.shown_beside(room);
-    if is_nobodys(needs, basis) {
-        shown = needs.ends();
-    }
-    if needs.likely > room {
-        let words = format!("likely won't fit: needs {shown}, {shown_room} available");
-        return needing(needs, Some(room), Some(false), words.into());
-    }
-    let words = format!("may not fit: needs {shown}, {shown_room} available");
-    needing(needs, Some(room), None, words.into())
 }
 
 /// Whether a try of a single sample is worth it though the likely need does not fit: it costs seconds, and only the least

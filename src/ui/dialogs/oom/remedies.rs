@@ -3,7 +3,7 @@
 
 use super::Page;
 use crate::diagnosis::{Finding, Phrase};
-use crate::remedy::{self, Availability, Expectation, FitVerdict, Remedy};
+use crate::remedy::{self, Availability, Expectation, FitVerdict, Remedy, RemedyId};
 use crate::state::{Run, RunOutcome};
 use crate::ui::canvas::{self, StyledLine, columns};
 use crate::ui::dialog::{Details, OomDialog};
@@ -365,7 +365,7 @@ pub(super) fn expected(page: Page) -> Vec<Vec<StyledLine>> {
         .filter_map(|id| scene.remedies.iter().find(|remedy| remedy.id == *id))
         .collect();
     let whole = match (&together[..], dialog.remedy(scene)) {
-        ([_, _, ..], _) => each(page, &together),
+        ([_, _, ..], _) => combined(page, &together),
         ([one], _) => return of_one(page, one),
         ([], Some(selected)) => return of_one(page, selected),
         ([], None) if is_code_next(scene) => return in_code(page),
@@ -459,7 +459,23 @@ fn clauses(page: Page, remedy: &Remedy, tone: Tone) -> Vec<(TonedText, TonedText
     clauses
 }
 
-/// There is no prediction for a combination: each remedy is told on its own, and that is said.
+/// What a combination is expected to need, once that was worked out: what is recorded as its prediction.
+fn combined(page: Page, together: &[&Remedy]) -> Vec<StyledLine> {
+    let ids: Vec<RemedyId> = together.iter().map(|remedy| remedy.id).collect();
+    let planned = page.scene.planned(&ids);
+    let said = (page.scene.edited).filter(|need| Some(&need.command) == planned.as_ref());
+    match said.map(|need| &need.need) {
+        Some(Ok(need)) if !need.words.is_empty() => {
+            let tone = tone_of(need.verdict());
+            let words = page.theme.glyphs.spelled(&need.words);
+            let parts = vec![("together: ".into(), Tone::Dim), (words, tone)];
+            page.labelled("expected", parts)
+        }
+        _ => each(page, together),
+    }
+}
+
+/// Where nothing is known of a combination yet: each remedy is told on its own, and that is said.
 fn each(page: Page, together: &[&Remedy]) -> Vec<StyledLine> {
     let mut parts = Vec::new();
     for remedy in together {
