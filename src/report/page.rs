@@ -343,7 +343,7 @@ fn runs(page: &mut String, story: &SessionStory) {
     page.push_str(
         "<section>\n<h2>Runs</h2>\n<div class=\"scroll\"><table class=\"runs\">\n<thead><tr><th>run</th><th>outcome</th>\
          <th class=\"n\">took</th><th class=\"n\">peak</th><th class=\"n wide\">reserved</th><th class=\"n wide\">predicted</th><th class=\"n wide\">RAM in use</th>\
-         <th class=\"n\">steps</th><th class=\"n wide\">steps/s</th></tr></thead>\n<tbody>\n",
+         <th class=\"n\">steps</th><th class=\"n wide\">steps/s, first to last</th></tr></thead>\n<tbody>\n",
     );
     for run in runs {
         row(page, story, run);
@@ -360,9 +360,7 @@ fn row(page: &mut String, story: &SessionStory, run: &Run) {
     };
     let ended = run.ended.map_or(story.state.now, |(at, _)| at);
     let reserved = run.ranks.iter().map(|rank| rank.reserved_peak).max();
-    let rate = (run.ranks.iter())
-        .filter_map(|rank| rank.steps.rate)
-        .min_by(f64::total_cmp);
+    let rate = run.steps_per_second();
     let cells = [
         clock_face(ended.since(run.started)),
         run.peak().map_or("–".into(), |peak| peak.to_string()),

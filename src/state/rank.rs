@@ -198,6 +198,8 @@ pub struct StepTrack {
     pub read: u64,
     /// The end of the first step seen.
     pub first: Option<Moment>,
+    /// Its number.
+    pub first_count: u64,
     /// The latest step and its end.
     pub last: Option<(Moment, Step)>,
     /// Steps per second, by the median of the latest gaps: an evaluation between two steps does not
@@ -218,4 +220,14 @@ pub struct StepTrack {
     pub optimizer_peak: Option<Bytes>,
     /// The latest steps, one by one.
     pub marks: StepMarks,
+}
+
+impl StepTrack {
+    /// Steps per second over the whole run: from the end of the first step to that of the latest, with all that lay between.
+    pub fn mean_rate(&self) -> Option<f64> {
+        let (from, (to, last)) = (self.first?, self.last.as_ref()?);
+        let steps = last.count.checked_sub(self.first_count)?;
+        let seconds = to.since(from).as_secs_f64();
+        (steps > 0 && seconds > 0.0).then(|| steps as f64 / seconds)
+    }
 }

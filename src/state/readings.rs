@@ -417,7 +417,9 @@ impl StepTrack {
         if self.last.as_ref().is_some_and(|(last, _)| at < *last) {
             return;
         }
-        self.first.get_or_insert(at);
+        if self.first.is_none() {
+            (self.first, self.first_count) = (Some(at), step.count);
+        }
         self.last = Some((at, step.clone()));
         push_bounded(&mut self.recent, (at, step.count), RECENT);
         let mut gaps: Vec<f64> = self

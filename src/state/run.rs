@@ -206,6 +206,13 @@ impl Run {
             .unwrap_or(0)
     }
 
+    /// Steps per second over the whole run, from its first step to its last, of the slowest rank: at its pace a distributed
+    /// training runs.
+    pub fn steps_per_second(&self) -> Option<f64> {
+        let rates = self.ranks.iter().filter_map(|rank| rank.steps.mean_rate());
+        rates.min_by(f64::total_cmp)
+    }
+
     /// The latest step whose own figures are known, of the rank that is furthest.
     pub fn steps_read(&self) -> u64 {
         let read = self.ranks.iter().map(|rank| rank.steps.read);

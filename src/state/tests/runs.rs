@@ -256,3 +256,24 @@ fn epochs_belong_to_the_run_whose_output_named_them() {
     none.add(1.0, EventKind::Epoch(Epoch { number: 1 }));
     assert!(none.state.runs.is_empty());
 }
+
+/// The median of the latest gaps is the pace of now; an evaluation and a slow start count in the whole.
+#[test]
+fn the_pace_of_a_run_is_its_steps_over_the_time_that_they_took() {
+    let mut scene = StagedSession::training();
+    for (at, count) in [
+        (10.0, 5),
+        (20.0, 6),
+        (21.0, 7),
+        (22.0, 8),
+        (23.0, 9),
+        (30.0, 15),
+    ] {
+        scene.add(at, step(100, count, gib(1.0), gib(8.0)));
+    }
+    let run = scene.state.run().unwrap();
+    assert_eq!(run.ranks[0].steps.rate, Some(1.0));
+    assert_eq!(run.steps_per_second(), Some(0.5));
+    let one = StagedSession::training();
+    assert_eq!(one.state.run().unwrap().steps_per_second(), None);
+}
