@@ -81,6 +81,17 @@ impl BatchRoom {
         }
     }
 
+    /// Of a larger batch than ran, whether it would fit, in the words in which the largest one is told; `None` of one that is
+    /// none of those. `steps` have ended.
+    pub fn verdict(&self, batch: u64, steps: u64) -> Option<&'static str> {
+        (self.now + 1..=self.could)
+            .contains(&batch)
+            .then(|| match self.is_shown_by(steps) {
+                true => "would fit",
+                false => "may fit",
+            })
+    }
+
     /// Whether a run of so many steps shows it: after few of them a later one may need more.
     pub fn is_shown_by(&self, steps: u64) -> bool {
         match self.basis {

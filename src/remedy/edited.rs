@@ -15,6 +15,8 @@ use crate::recognize::WorkloadKey;
 pub struct EditedNeed {
     /// As it was typed; secrets may be masked.
     pub command: CommandLine,
+    /// What a device takes at once, where the command has another batch than the one that ran, and no other change.
+    pub batch: Option<u64>,
     /// Or why that is not known.
     pub need: Result<Expectation, String>,
 }
@@ -34,6 +36,7 @@ impl EditedNeed {
         remedies: &[Remedy],
     ) -> EditedNeed {
         EditedNeed {
+            batch: batch_alone(command, &edited, inputs),
             need: need(command, &edited, inputs, remedies),
             command: edited,
         }
@@ -84,6 +87,21 @@ fn need(
         };
     }
     Err("no run has shown what this change needs".into())
+}
+
+/// The batch of an edit that changes nothing else of what the tensors depend on.
+fn batch_alone(
+    command: &CommandLine,
+    edited: &CommandLine,
+    inputs: &RemedyInputs<'_>,
+) -> Option<u64> {
+    let [ran, edited] = [command, edited].map(CommandLine::without_secrets);
+    let [before, after] = [&ran, &edited].map(|command| WorkloadKey::new(command, &inputs.launch));
+    let is_alone = before.likeness == after.likeness
+        && before.keeps_gradients() == after.keeps_gradients()
+        && settings(&ran) == settings(&edited)
+        && after.batch.is_some();
+    (is_alone && before.at_once != after.at_once).then_some(after.at_once)
 }
 
 /// A batch that somebody has typed.

@@ -58,7 +58,7 @@ impl PredictedBatches {
     fn json(&self, batch: u64, need: &BatchNeed) -> Value {
         match need {
             BatchNeed::Within { peak, needs } => {
-                json!({"version": 1, "batch": batch, "peak": peak, "needs": needs})
+                json!({"version": 1, "batch": batch, "peak": peak, "needs": needs, "verdict": self.verdict(batch, *needs, false)})
             }
             BatchNeed::AtLeast(least) => json!({"version": 1, "batch": batch, "at_least": least}),
             BatchNeed::Extrapolated {
@@ -66,7 +66,7 @@ impl PredictedBatches {
                 needs,
                 progress,
             } => {
-                json!({"version": 1, "batch": batch, "peak": peak, "needs": needs, "reckoned": progress})
+                json!({"version": 1, "batch": batch, "peak": peak, "needs": needs, "reckoned": progress, "verdict": self.verdict(batch, *needs, true)})
             }
             BatchNeed::Unknown => {
                 json!({"version": 1, "batch": batch, "unknown": self.why_unknown})
@@ -117,33 +117,31 @@ impl PredictedBatches {
             BatchNeed::Within { peak, needs } => (peak, needs, false),
             BatchNeed::Extrapolated { peak, needs, .. } => (peak, needs, true),
         };
-        // The report of that run says the same of it.
-        let larger = self
-            .larger
-            .filter(|(room, _)| (room.now + 1..=room.could).contains(&batch));
-        let verdict = self.room.map_or("", |room| {
-            if needs.low > room {
-                ", won't fit"
-            } else if let Some((_, is_shown)) = larger {
-                match is_shown {
-                    true => ", would fit",
-                    false => ", may fit",
-                }
-            } else if needs.likely > room {
-                ", likely won't fit"
-            } else if needs.high > room {
-                ", may not fit"
-            } else if is_partial {
-                ", likely fits"
-            } else {
-                ", fits"
-            }
-        });
+        let verdict = self.verdict(batch, *needs, is_partial);
+        let verdict = verdict.map_or(String::new(), |verdict| format!(", {verdict}"));
         format!(
             "needs {}{verdict}; peak {} allocated",
             needs.shown(),
             peak.shown()
         )
+    }
+
+    /// Whether a batch fits, where it is known what PyTorch can have; of one that the recorded run showed to, as its report
+    /// says it.
+    fn verdict(&self, batch: u64, needs: Estimate, is_partial: bool) -> Option<&'static str> {
+        let room = self.room?;
+        let larger = self
+            .larger
+            .filter(|(room, _)| (room.now + 1..=room.could).contains(&batch));
+        Some(match larger {
+            _ if needs.low > room => "won't fit",
+            Some((_, true)) => "would fit",
+            Some((_, false)) => "may fit",
+            None if needs.likely > room => "likely won't fit",
+            None if needs.high > room => "may not fit",
+            None if is_partial => "likely fits",
+            None => "fits",
+        })
     }
 }
 
@@ -213,6 +211,14 @@ mod tests {
                 "{text}"
             );
             assert!(row("batch 8 ").contains(", fits;"), "{text}");
+            let of_16 = format!("\"verdict\":\"{words}\"");
+            assert!(
+                said.json_lines()
+                    .lines()
+                    .any(|line| line.contains("\"batch\":16") && line.contains(&of_16)),
+                "{}",
+                said.json_lines()
+            );
             assert!(row("batch 24").contains(", won't fit;"), "{text}");
         }
         let nothing = PredictedBatches {

@@ -94,3 +94,23 @@ fn a_run_that_nothing_was_seen_of_says_nothing() {
     let needs = typed(&scene, &TRAIN.replace('8', "4")).map(|need| need.verdict());
     assert_eq!(needs, Ok(FitVerdict::Unknown));
 }
+
+#[test]
+fn a_batch_is_named_where_nothing_else_was_edited() {
+    let scene = out();
+    let batch = |text: &str, setting: Option<&str>| {
+        with_inputs(&scene, Cause::Capacity, |command, inputs| {
+            let mut edited = command.clone();
+            edited.argv = CommandLine::typed(text).argv;
+            if let Some(setting) = setting {
+                edited.set_env("PYTORCH_CUDA_ALLOC_CONF", Some(setting.into()));
+            }
+            EditedNeed::new(command, edited, inputs, &remedies(command, inputs)).batch
+        })
+    };
+    assert_eq!(batch(&TRAIN.replace('8', "12"), None), Some(12));
+    assert_eq!(batch(TRAIN, None), None, "it ran so");
+    let setting = Some("expandable_segments:True");
+    assert_eq!(batch(&TRAIN.replace('8', "12"), setting), None);
+    assert_eq!(batch("python other.py --batch-size 12", None), None);
+}

@@ -4,7 +4,8 @@ use super::oom::tone_of;
 use super::place::{place, width_within};
 use crate::command::CommandLine;
 use crate::event::EDITS;
-use crate::state::RunOutcome;
+use crate::remedy::EditedNeed;
+use crate::state::{Run, RunOutcome};
 use crate::ui::canvas::{self, Canvas, StyledLine, columns};
 use crate::ui::difference;
 use crate::ui::editor::Editor;
@@ -99,6 +100,21 @@ fn below(theme: &Theme, editor: &Editor, scene: &Scene, width: u16) -> Vec<Style
 /// What the edited command would need.
 fn need(edited: &CommandLine, scene: &Scene, width: u16) -> Vec<StyledLine> {
     let said = scene.edited.filter(|need| need.command == *edited);
+    // The status line names the largest one, by what the steps have shown: no estimate beside it would be better.
+    let steps = scene.state.run().map_or(0, Run::steps);
+    let is_futile =
+        |need: &EditedNeed| (need.need.as_ref()).is_ok_and(|expected| expected.futile.is_some());
+    let larger = (said.filter(|need| !is_futile(need)))
+        .and_then(|need| need.batch)
+        .zip(scene.room_for_batch.known())
+        .and_then(|(batch, room)| Some((batch, room, room.verdict(batch, steps)?)));
+    if let Some((batch, room, verdict)) = larger {
+        let words = match batch == room.could {
+            true => format!("a batch of {batch} {verdict}"),
+            false => format!("a batch of {batch} {verdict}, like {}", room.could),
+        };
+        return canvas::labelled("memory   ", &[(words, Tone::Good)], width);
+    }
     let (words, tone) = match said.map(|need| &need.need) {
         Some(Ok(need)) => (need.words.to_string(), tone_of(need.verdict())),
         Some(Err(why)) => (format!("not known: {why}"), Tone::Dim),
