@@ -1,7 +1,7 @@
 //! Remedies beyond a flag of the program, end to end: the real binary in a real terminal. Programs
 //! here are a few lines of Python that print what PyTorch prints when memory has run out.
 
-use crate::harness::{Terminal, wait_until};
+use crate::harness::{Key, Terminal, wait_until};
 use oomph::event::{EventKind, Exit};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -82,6 +82,48 @@ impl Project {
             })
             .collect()
     }
+}
+
+/// The run that went well was stopped for it: the session is not over, and what was typed can be mended.
+#[test]
+fn a_command_with_a_slip_of_the_keyboard_comes_back_to_the_editor() {
+    let project = Project::of(
+        "train.py",
+        "
+if '--stepz' in sys.argv:
+    sys.stderr.write('usage: train.py [-h]\\ntrain.py: error: unrecognized arguments: --stepz\\n')
+    sys.exit(2)
+print('training', sys.argv[1:], flush=True)
+import time
+while not os.path.exists('end'):
+    time.sleep(0.02)
+",
+    );
+    let mut terminal = project.start(&["python3", "train.py", "--steps"]);
+    terminal.wait_for("training ['--steps']", PATIENCE);
+    terminal.press("v");
+    terminal.wait_for("Relaunch with this command", PATIENCE);
+    terminal.press(Key::Ctrl('w'));
+    terminal.press("--stepz");
+    terminal.press(Key::Ctrl('x'));
+    let editor = terminal.wait_for("run 2 ended with exit 2", PATIENCE);
+    assert!(
+        editor.contains("unrecognized arguments: --stepz"),
+        "{editor}"
+    );
+    assert!(editor.contains("Relaunch with this command"), "{editor}");
+    // Keys that come too early for an answer are not taken.
+    answer(&mut terminal, "x", |terminal| {
+        terminal.screen().contains("changes  ")
+    });
+    terminal.press(Key::Ctrl('u'));
+    terminal.press("python3 train.py --steps again");
+    terminal.press(Key::Enter);
+    terminal.wait_for("training ['--steps', 'again']", PATIENCE);
+    fs::write(project.path().join("end"), "").expect("a file");
+    assert_eq!(terminal.exit(PATIENCE), Exit::Code(0));
+    let end = terminal.screen();
+    assert!(end.contains("run 2 ended with exit 2"), "{end}");
 }
 
 #[test]

@@ -191,6 +191,14 @@ impl Display {
         }
     }
 
+    /// Opens the editor with the command that has just failed, and why it did.
+    pub(crate) fn open_editor(&mut self, why: String, session: &Session) {
+        if let Some(screen) = &mut self.screen {
+            screen.view.edit_again(why, &scene_of(session));
+            screen.request(Due::Now);
+        }
+    }
+
     /// Says on the screen what came of a key.
     pub(crate) fn told(&mut self, words: String, now: Moment) {
         if let Some(screen) = &mut self.screen {

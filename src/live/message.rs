@@ -180,6 +180,8 @@ pub(crate) enum SessionEffect {
     ForgetPrompt,
     /// Open the dialog without an out-of-memory.
     OpenRemedies,
+    /// Open the editor with the command that has just failed, and why it did.
+    OpenEditor(String),
     /// Say on the screen what came of a key.
     Told(String),
     /// An effect of the view that stays on the screen.

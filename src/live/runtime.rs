@@ -321,6 +321,9 @@ impl Runtime {
             SessionEffect::Resume(status) => return Some(Message::Resume(status)),
             SessionEffect::ForgetPrompt => self.display.prompt.forget(),
             SessionEffect::OpenRemedies => self.display.open_remedies(&self.controller.session),
+            SessionEffect::OpenEditor(why) => {
+                self.display.open_editor(why, &self.controller.session);
+            }
             SessionEffect::Told(words) => self.display.told(words, now),
             SessionEffect::OnScreen(effect) => {
                 let error = self.display.carry_out(&effect).err()?;

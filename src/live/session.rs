@@ -394,7 +394,7 @@ impl Session {
             &self.handover.config.command,
         );
         self.handover.numerics = numerics;
-        self.changes.begin_run(next.applied, before);
+        self.changes.begin_run(next.applied, next.author, before);
         let peak = next.prediction.as_ref().and_then(|said| said.peak);
         self.handover.chosen = (next.remedies, peak);
         self.handover.prediction = next.prediction;
@@ -474,7 +474,10 @@ impl Session {
     /// Takes back what the run that has just ended rejected, or what had no effect in it.
     pub(crate) fn take_back(&mut self, exit: Exit) -> ChangeFate {
         let Some(taken) = self.changes.take_back(self.state.run(), exit) else {
-            return ChangeFate::Kept;
+            return match self.failed_at_once() {
+                Some(_) => ChangeFate::FailedAtOnce,
+                None => ChangeFate::Kept,
+            };
         };
         self.note(Level::Warning, taken.words);
         self.handover.config.command = taken.command;
@@ -489,6 +492,11 @@ impl Session {
         }
         self.diagnose();
         taken.fate
+    }
+
+    /// What a run said whose command was typed and failed at once.
+    pub(crate) fn failed_at_once(&self) -> Option<String> {
+        self.changes.failed_at_once(self.state.run())
     }
 
     /// Records the usage of a device before any of our processes uses it.

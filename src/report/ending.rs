@@ -109,7 +109,10 @@ fn of_run(state: &State, run: &Run) -> String {
     }
     match peak(state, run) {
         Some(peak) => format!("{named} peaked at {peak}"),
-        None => format!("{named}, whose peak is unknown"),
+        None => match run.outcome() {
+            RunOutcome::Failed(exit) => format!("{named} ended with {exit}"),
+            _ => format!("the peak of {named} is not known"),
+        },
     }
 }
 

@@ -48,6 +48,16 @@ impl View {
         open_oom(self, scene);
     }
 
+    /// Opens the editor because the command that was typed in it has failed at once; says why.
+    pub fn edit_again(&mut self, why: String, scene: &Scene) {
+        let Some(command) = scene.planned(&[]) else {
+            return;
+        };
+        let mut editor = Editor::new(command, Vec::new());
+        editor.error = Some(why);
+        self.dialog = Some(Dialog::Edit(editor));
+    }
+
     /// Opens the dialog if the run ended with an OOM, and closes dialogs of an earlier run. To be
     /// called after events, before drawing.
     pub fn sync(&mut self, scene: &Scene) {

@@ -51,7 +51,9 @@ impl Auto {
         let why = match run.change {
             ChangeFate::WithoutEffect => format!("the change of run {number} had no effect"),
             ChangeFate::Rejected => undone(number),
-            ChangeFate::Kept => format!("run {number} ran out of memory ({cause})"),
+            ChangeFate::Kept | ChangeFate::FailedAtOnce => {
+                format!("run {number} ran out of memory ({cause})")
+            }
         };
         let words = format!(
             "{why}; relaunching with {} ({}), {} of at most {}: {}",

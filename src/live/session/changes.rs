@@ -11,14 +11,22 @@ use crate::remedy::{self, Ended, FileCopy, Leftover, RejectedRemedy, Remedy, Rem
 use crate::state::{Run, RunOutcome};
 use crate::units::{Moment, Pid, RunNumber, Uuid};
 use crate::whole_file::{self, Readers};
+use std::time::Duration;
 
 /// More of a run's output than a traceback and a usage text.
 const KEPT: usize = 16 << 10;
+
+/// A program that fails within this, and before a step, failed by what was typed: a word that it does not know, a file that is not there.
+const AT_ONCE: Duration = Duration::from_secs(120);
+
+/// Columns of what a program said last.
+const LAST_WORDS: usize = 200;
 
 /// The next run, and what must happen before.
 #[derive(Debug, Clone)]
 pub(crate) struct NextRun {
     pub command: CommandLine,
+    pub author: CommandAuthor,
     /// Its remedies, in words.
     pub remedies: Vec<String>,
     pub prediction: Option<Prediction>,
@@ -31,10 +39,21 @@ pub(crate) struct NextRun {
     pub ending: Option<(Vec<Leftover>, Moment)>,
 }
 
+/// Who made the words of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum CommandAuthor {
+    /// It is the command before, or what remedies make of it.
+    #[default]
+    Oomph,
+    /// A person has typed in the editor.
+    Person,
+}
+
 impl NextRun {
     pub(crate) fn plain(command: CommandLine, remedies: Vec<String>) -> NextRun {
         NextRun {
             command,
+            author: CommandAuthor::Oomph,
             remedies,
             prediction: None,
             applied: Vec::new(),
@@ -75,6 +94,8 @@ pub(crate) fn write_copies(files: &[FileCopy], edits: &[SourceEdit]) -> Result<(
 #[derive(Default)]
 pub(crate) struct Changes {
     applied: Option<AppliedRemedies>,
+    /// Who made the current run's command.
+    author: CommandAuthor,
     /// Those that the first run was started with, of a recorded command. Nothing of them is taken back here: the session has
     /// no run without them.
     started_with: Option<AppliedRemedies>,
@@ -101,6 +122,8 @@ pub(crate) enum ChangeFate {
     Rejected,
     /// It took it, and trained as before: another number sets the batch.
     WithoutEffect,
+    /// What was typed failed at once: the editor opens again, with the reason.
+    FailedAtOnce,
 }
 
 /// What the first sizes of a run say of its changed batch.
@@ -186,7 +209,13 @@ impl Changes {
     }
 
     /// For the next run: keeps its remedies until it ends.
-    pub(crate) fn begin_run(&mut self, remedies: Vec<Remedy>, before: RunBefore) {
+    pub(crate) fn begin_run(
+        &mut self,
+        remedies: Vec<Remedy>,
+        author: CommandAuthor,
+        before: RunBefore,
+    ) {
+        self.author = author;
         self.applied = (!remedies.is_empty()).then(|| AppliedRemedies {
             before,
             remedies,
@@ -208,7 +237,7 @@ impl Changes {
 
     /// Keeps output, if the command was changed.
     pub(crate) fn heard(&mut self, bytes: &[u8]) {
-        if self.applied.is_some() {
+        if self.applied.is_some() || self.author == CommandAuthor::Person {
             self.tail.feed(bytes);
         }
     }
@@ -351,6 +380,30 @@ impl Changes {
             fate: ChangeFate::Rejected,
         })
     }
+
+    /// What came of a command that a person typed and that failed before its first step: what it said last, to be read beside the
+    /// command.
+    pub(crate) fn failed_at_once(&self, run: Option<&Run>) -> Option<String> {
+        let run = run.filter(|run| self.author == CommandAuthor::Person && run.steps() == 0)?;
+        let (ended, exit) = run.ended?;
+        let lasted = ended.since(run.started);
+        if !matches!(run.outcome(), RunOutcome::Failed(_)) || lasted > AT_ONCE {
+            return None;
+        }
+        let said = last_line(&self.tail.text());
+        let said = said.map_or(String::new(), |said| format!(": {said}"));
+        Some(format!(
+            "run {} ended with {exit} after {:.1} s{said}",
+            run.number,
+            lasted.as_secs_f64()
+        ))
+    }
+}
+
+/// The last line that says something.
+fn last_line(text: &str) -> Option<String> {
+    let line = text.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+    Some(line.chars().take(LAST_WORDS).collect())
 }
 
 /// The end of a run's output. Bounded; escapes are removed on reading.

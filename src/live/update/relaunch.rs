@@ -14,7 +14,7 @@ use crate::live::message::SessionEffect;
 use crate::live::other_nodes::{RanksGone, RemoteRankCheck, may_be_elsewhere};
 use crate::live::phase::{AfterRun, Departure, PhaseName};
 use crate::live::policy::{FollowUp, RunSummary};
-use crate::live::session::changes::{ChangeFate, NextRun, write_copies};
+use crate::live::session::changes::{ChangeFate, CommandAuthor, NextRun, write_copies};
 use crate::live::session::leftovers;
 use crate::recognize::Reach;
 use crate::remedy::{self, Plan, Remedy, RemedyId};
@@ -196,14 +196,32 @@ impl SessionController {
             can_wait,
         });
         match follow_up {
+            // Whoever typed the command has left.
+            FollowUp::Wait if change == ChangeFate::FailedAtOnce && !self.has_screen() => {
+                self.leave_after(exit);
+            }
             FollowUp::Wait => {
                 self.say_that_it_waits();
-                if change != ChangeFate::Kept {
-                    self.session.push(SessionEffect::OpenRemedies);
+                match change {
+                    ChangeFate::Kept => {}
+                    ChangeFate::Rejected | ChangeFate::WithoutEffect => {
+                        self.session.push(SessionEffect::OpenRemedies);
+                    }
+                    ChangeFate::FailedAtOnce => self.offer_editor(),
                 }
             }
             other => self.follow_up(exit, other),
         }
+    }
+
+    /// Whoever typed the command sees why it failed, and mends it there.
+    fn offer_editor(&mut self) {
+        let Some(words) = self.session.failed_at_once() else {
+            return;
+        };
+        self.session.note(Level::Warning, words.clone());
+        self.session.foresee(self.session.command().clone());
+        self.session.push(SessionEffect::OpenEditor(words));
     }
 
     fn follow_up(&mut self, exit: Exit, follow_up: FollowUp) {
@@ -259,12 +277,12 @@ impl SessionController {
         let remedies = session.remedies().iter();
         let chosen: Vec<&Remedy> = remedies.filter(|remedy| ids.contains(&remedy.id)).collect();
         let plan = Plan::new(session.command(), &chosen);
-        let command = match edited {
+        let (command, author) = match edited {
             Some(mut command) => {
                 ui::restore_masked(&mut command, session.command());
-                command
+                (command, CommandAuthor::Person)
             }
-            None => plan.command.clone(),
+            None => (plan.command.clone(), CommandAuthor::Oomph),
         };
         // Of a command that the user has changed further nothing was predicted.
         let prediction = match (chosen.as_slice(), command == plan.command) {
@@ -288,6 +306,7 @@ impl SessionController {
         let killed_at = session.now + leftovers::GRACE;
         let next = NextRun {
             command,
+            author,
             remedies: chosen.iter().map(|remedy| remedy.title.clone()).collect(),
             prediction,
             awaited,
