@@ -174,12 +174,30 @@ fn fitted(pieces: Vec<HeadroomFigure>, room: u16, gap: u16) -> Vec<HeadroomFigur
     pieces
 }
 
+/// Memory has run out, and the run has not ended: what is free, and what batch there would be room for, is of no use now.
+fn pieces_while_failing(run: &Run, device: &DeviceState, figures: Figures) -> Vec<HeadroomFigure> {
+    let what = run.what_ran_out();
+    let is_told = run.oom().is_some_and(|oom| oom.record.is_some());
+    let doing = match is_told {
+        true => "waiting for the program to end",
+        false => "looking at what has the memory",
+    };
+    let words = format!("out of {what}: {doing}");
+    let first = HeadroomFigure::new(words, Tone::Wrong).or(format!("out of {what}"));
+    std::iter::once(first)
+        .chain(held_at_oom(run, device, figures).map(|held| HeadroomFigure::new(held, Tone::Text)))
+        .collect()
+}
+
 /// The pieces, the most important first.
 fn headroom_pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<HeadroomFigure> {
     let state = scene.state;
     let figures = Figures::new(device.capacity);
     if let Some((run, at)) = state.run().and_then(|run| Some((run, run.ended?.0))) {
         return pieces_after(run, at, device, figures, scene);
+    }
+    if let Some(run) = state.run().filter(|run| run.oom().is_some()) {
+        return pieces_while_failing(run, device, figures);
     }
     let mut pieces = Vec::new();
     if let Some(room) = device.headroom(state) {
