@@ -40,6 +40,9 @@ pub struct Finding {
     /// The program's line that the first advice is about: "train.py:88".
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
+    /// The same, to be opened.
+    #[serde(skip)]
+    pub line: Option<SourceLine>,
     /// What in the program keeps the memory alive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retainer: Option<Retainer>,
@@ -83,6 +86,7 @@ impl Finding {
             evidence: Vec::new(),
             advice: Vec::new(),
             place: None,
+            line: None,
             retainer: None,
             device: None,
             rank: None,
@@ -145,6 +149,7 @@ impl Finding {
 
     pub(super) fn at(mut self, line: Option<&SourceLine>) -> Finding {
         self.place = line.map(SourceLine::place);
+        self.line = line.cloned();
         self
     }
 

@@ -72,6 +72,7 @@ fn finding(cause: Cause, other_process: Option<i32>) -> Finding {
         explanation: String::new(),
         evidence: Vec::new(),
         place: None,
+        line: None,
         retainer: None,
         advice: Vec::new(),
         device: None,

@@ -129,7 +129,7 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
             view.output.search().is_some()
         }
         Action::EditCommand => scene.can_relaunch(),
-        Action::Relaunch => scene.can_relaunch() && !scene.is_running(),
+        Action::Relaunch => scene.can_relaunch() && !scene.is_running() || edits_code(view, scene),
         Action::RelaunchUnchanged => {
             let is_oom = matches!(view.dialog, Some(Dialog::Oom(_)));
             is_oom && scene.can_relaunch() && !scene.is_running()
@@ -154,6 +154,11 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
     }
 }
 
+/// Whether Enter opens a line of the program, and relaunches nothing.
+pub(super) fn edits_code(view: &View, scene: &Scene) -> bool {
+    matches!(&view.dialog, Some(Dialog::Oom(dialog)) if dialog.line_in_code(scene).is_some())
+}
+
 /// Whether what is allocated on the device grows between steps, or leaked.
 pub(super) fn has_grown(view: &View, scene: &Scene) -> bool {
     let device = view.device(scene.state);
@@ -174,9 +179,10 @@ pub(super) fn is_listed(view: &View, action: Action, scene: &Scene) -> bool {
     let is_true = match (action, &view.dialog) {
         (Action::Interrupt, _) => scene.is_own(),
         // With nothing selected that could be applied, Enter says why.
-        (Action::Relaunch | Action::StopAndRelaunch, Some(Dialog::Oom(dialog))) => {
-            !dialog.to_apply(scene).is_empty()
+        (Action::Relaunch, Some(Dialog::Oom(dialog))) => {
+            !dialog.to_apply(scene).is_empty() || edits_code(view, scene)
         }
+        (Action::StopAndRelaunch, Some(Dialog::Oom(dialog))) => !dialog.to_apply(scene).is_empty(),
         // Who keeps memory alive is shown to whoever asks, and named where it grows.
         (Action::OpenLeak, _) => has_grown(view, scene),
         (Action::Step(StepMove::WhatLeaks), _) if view.step.is_none() => has_grown(view, scene),

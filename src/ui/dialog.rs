@@ -6,6 +6,7 @@ use super::keymap::{self, InputMode};
 use super::scene::Scene;
 use crate::anatomy::{Category, StepAnatomy, by_category};
 use crate::diagnosis::{self, Cause, Finding};
+use crate::event::SourceLine;
 use crate::remedy::{self, Availability, FitVerdict, Remedy, RemedyId};
 use crate::units::{Bytes, RunNumber};
 use ratatui::crossterm::event::{KeyEvent, KeyModifiers};
@@ -264,6 +265,23 @@ impl OomDialog {
     /// The selected remedy.
     pub(crate) fn remedy<'r>(&self, scene: &Scene<'r>) -> Option<&'r Remedy> {
         scene.remedies.get(self.selected(scene)?)
+    }
+
+    /// The line that is to be changed in the code, where that is what Enter acts on.
+    pub(crate) fn line_in_code<'a>(&'a self, scene: &Scene<'a>) -> Option<&'a SourceLine> {
+        let is_selected = self.chosen.is_empty() && self.selected(scene).is_none();
+        let finding = self.findings(scene).first();
+        finding.filter(|_| is_selected)?.line.as_ref()
+    }
+
+    /// Opens that line.
+    pub(crate) fn edit_in_code(&self, scene: &Scene) -> Option<Effect> {
+        let line = self.line_in_code(scene)?;
+        let file = scene.state.run()?.command.cwd.join(&line.file);
+        Some(Effect::EditSource {
+            file: file.to_string_lossy().into_owned(),
+            line: line.line,
+        })
     }
 
     /// The remedies whose command is shown and copied: those that Enter applies, or a selected one

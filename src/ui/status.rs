@@ -2,7 +2,7 @@
 //! and the one line of a tiny screen.
 
 use super::action::{Action, StepMove};
-use super::available::is_listed;
+use super::available::{edits_code, is_listed};
 use super::canvas::{Canvas, columns};
 use super::keymap::{self, Binding, InputMode};
 use super::layout::arranged;
@@ -236,10 +236,11 @@ fn stays(binding: &Binding, is_narrow: bool) -> bool {
 const WIDE: u16 = 80;
 
 /// What the key does now, in the first word where there is little room.
-fn words(binding: &Binding, view: &View, width: u16) -> &'static str {
+fn words(binding: &Binding, view: &View, scene: &Scene, width: u16) -> &'static str {
     let read = view.step.as_ref().and_then(StepView::read);
     let words = match (binding.mode, binding.action, read) {
         (_, Action::Step(StepMove::Regroup), Some(read)) => read.grouping.next().title(),
+        (InputMode::Oom, Action::Relaunch, _) if edits_code(view, scene) => "edit the line",
         // Whoever presses one to select its row has started it.
         (InputMode::Oom, Action::Relaunch, _) if width >= WIDE => "relaunch (letters: at once)",
         (_, _, _) => binding.short,
@@ -290,7 +291,7 @@ fn footer_keys(view: &View, scene: &Scene, width: u16, said: &str) -> Vec<Footer
     let mut entries: Vec<FooterKey> = Vec::new();
     for binding in listed {
         let key = binding.keys[0].name(view.theme.glyphs);
-        let words = words(binding, view, width);
+        let words = words(binding, view, scene, width);
         let columns = (0, columns(&key) + 1 + columns(words) + 2);
         entries.push(FooterKey {
             binding,

@@ -419,7 +419,15 @@ pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effe
                 dialog.next_section(&reading.sections, reading.most);
             }
         }
-        Action::Relaunch | Action::StopAndRelaunch => return relaunch(view, scene),
+        Action::Relaunch => {
+            return match &view.dialog {
+                Some(Dialog::Oom(dialog)) if dialog.line_in_code(scene).is_some() => {
+                    dialog.edit_in_code(scene)
+                }
+                Some(_) | None => relaunch(view, scene),
+            };
+        }
+        Action::StopAndRelaunch => return relaunch(view, scene),
         Action::Back => back(view, scene),
         Action::QuitAndStop => return Some(QUIT),
         Action::QuitAndLeave => {

@@ -554,6 +554,7 @@ impl Story {
                 evidence("capacity", CAPACITY),
             ],
             place: None,
+            line: None,
             retainer: None,
             advice: vec!["Shorten the sequences, or accumulate gradients in the script.".into()],
             device: None,
@@ -562,6 +563,15 @@ impl Story {
             other_process: None,
             too_large_by: None,
         });
+        self
+    }
+
+    /// What is to be changed stands in this line of the program.
+    pub fn place_in_code(&mut self, line: SourceLine) -> &mut Story {
+        if let Some(finding) = self.findings.first_mut() {
+            finding.place = Some(line.place());
+            finding.line = Some(line);
+        }
         self
     }
 

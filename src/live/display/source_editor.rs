@@ -24,7 +24,7 @@ const USUAL: &str = "vi";
 /// Why nothing was opened, in words.
 pub(crate) fn open(file: &str, line: u32) -> Result<(), String> {
     if !Path::new(file).is_file() {
-        return Err(format!("{file} is not on this machine"));
+        return Err(format!("{file}:{line} is not on this machine"));
     }
     let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let editor = set("VISUAL")
@@ -33,8 +33,10 @@ pub(crate) fn open(file: &str, line: u32) -> Result<(), String> {
     let words =
         words(&editor, file, line).ok_or_else(|| format!("$EDITOR is no command: {editor}"))?;
     run(&words).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => format!("{}: not found; set $EDITOR", words[0]),
-        _ => format!("{}: {error}", words[0]),
+        io::ErrorKind::NotFound => {
+            format!("{}: not found; set $EDITOR to open {file}:{line}", words[0])
+        }
+        _ => format!("{}: {error}; the line is {file}:{line}", words[0]),
     })
 }
 
@@ -133,6 +135,6 @@ mod tests {
     #[test]
     fn a_file_that_is_not_here_is_said_so() {
         let why = open("/no/such/file.py", 3).expect_err("a reason");
-        assert_eq!(why, "/no/such/file.py is not on this machine");
+        assert_eq!(why, "/no/such/file.py:3 is not on this machine");
     }
 }

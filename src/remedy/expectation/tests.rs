@@ -142,6 +142,7 @@ fn finding(cause: Cause) -> Finding {
         explanation: String::new(),
         evidence: Vec::new(),
         place: None,
+        line: None,
         retainer: None,
         advice: Vec::new(),
         device: None,

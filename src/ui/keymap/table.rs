@@ -123,7 +123,7 @@ pub static TABLE: &[Binding] = &[
     bind(InputMode::Step, &[Key::control('l')], Action::Redraw, "", "redraw"),
     bind(InputMode::Step, INTERRUPT, Action::Interrupt, "", "SIGINT to the training; quit if it ended"),
 
-    bind(InputMode::Oom, &[Key::code(KeyCode::Enter)], Action::Relaunch, "relaunch", "relaunch with the selected remedies (or press a remedy's key)"),
+    bind(InputMode::Oom, &[Key::code(KeyCode::Enter)], Action::Relaunch, "relaunch", "relaunch with the selected remedies (or press a remedy's key); on \"in the code\": open the line in $EDITOR"),
     bind(InputMode::Oom, END, Action::StopAndRelaunch, "stop and relaunch", "stop the running training, relaunch with the selected remedies"),
     bind(InputMode::Oom, &[Key::plain(' ')], Action::Combine, "combine", "combine the selected remedy with others"),
     bind(InputMode::Oom, &[Key::plain('v')], Action::EditCommand, "edit", "edit the command first"),

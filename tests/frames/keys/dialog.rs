@@ -1,6 +1,7 @@
 //! The keys of the dialog: what Enter stands on, what letters do, and the ways out.
 
 use super::*;
+use oomph::event::SourceLine;
 
 #[test]
 fn the_dialog_opens_once_and_a_new_run_closes_it() {
@@ -135,6 +136,35 @@ fn what_will_not_help_is_not_under_enter() {
     let asked = press(&story, &mut view, KeyCode::Char('b'));
     assert!(matches!(asked, Some(Effect::Relaunch { .. })), "{asked:?}");
     press(&story, &mut view, KeyCode::Down);
+    let asked = press(&story, &mut view, KeyCode::Enter);
+    assert!(matches!(asked, Some(Effect::Relaunch { .. })), "{asked:?}");
+}
+
+/// Where the line is known that is to be changed, Enter opens it.
+#[test]
+fn enter_opens_the_line_that_is_to_be_changed() {
+    let (mut story, mut view) = staged("oom-leak");
+    story.place_in_code(SourceLine {
+        file: "lib/meter.py".into(),
+        line: 70,
+        function: "add".into(),
+    });
+    let shown = |view: &View| crate::frames::text(&crate::frames::draw(&story, view, 100, 60));
+    let frame = shown(&view);
+    assert!(frame.contains("meter.py:70"), "{frame}");
+    assert!(frame.contains("Enter edit the line"), "{frame}");
+    let opened = press(&story, &mut view, KeyCode::Enter);
+    let Some(Effect::EditSource { file, line }) = opened else {
+        panic!("{opened:?}");
+    };
+    // From another directory it would be another file.
+    assert!(
+        file.starts_with('/') && file.ends_with("/lib/meter.py"),
+        "{file}"
+    );
+    assert_eq!((line, view.mode()), (70, InputMode::Oom));
+    press(&story, &mut view, KeyCode::Down);
+    assert!(!shown(&view).contains("edit the line"));
     let asked = press(&story, &mut view, KeyCode::Enter);
     assert!(matches!(asked, Some(Effect::Relaunch { .. })), "{asked:?}");
 }
