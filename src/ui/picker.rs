@@ -1,6 +1,7 @@
 //! The picker of sessions, which `oomph` alone shows: those that wait, run and have ended, as data that keys
 //! change. What is opened is somebody else's.
 
+mod command;
 mod draw;
 mod keys;
 

@@ -1,5 +1,6 @@
 //! Draws the picker: a row a session, and below them what is known of the selected one.
 
+use super::command;
 use super::keys::{self, PickerMode};
 use super::{Picker, PickerRow, SessionGroup};
 use crate::ui::canvas::{self, Canvas, Pen, StyledLine, columns};
@@ -7,7 +8,6 @@ use crate::ui::keymap::names;
 use crate::ui::theme::Tone;
 use crate::units::clock_face;
 use ratatui::layout::{Position, Rect};
-use std::borrow::Cow;
 
 /// Rows below which nothing is told of the selected session: the list needs them.
 const TALL: u16 = 14;
@@ -232,32 +232,9 @@ fn draw_rows(canvas: &mut Canvas, picker: &Picker, wide: &PickerColumns) {
             true => Tone::Strong,
             false => Tone::Text,
         };
-        let command = ends(&row.command, pen.room(), ellipsis);
+        let command = command::short(row, &picker.rows, pen.room(), ellipsis);
         pen.rest(&command, tone);
     }
-}
-
-/// The beginning and the end of a command that is too long: one session differs from the next by its last options.
-fn ends<'t>(command: &'t str, room: u16, ellipsis: &str) -> Cow<'t, str> {
-    if columns(command) <= room {
-        return command.into();
-    }
-    let head = canvas::first_columns(command, room / 3);
-    let mut tail = command;
-    while columns(head) + columns(ellipsis) + columns(tail) > room {
-        let mut rest = tail.chars();
-        if rest.next().is_none() {
-            break;
-        }
-        tail = rest.as_str();
-    }
-    // A number without its first digits would be another one.
-    let is_within =
-        command.len() > tail.len() && !command[..command.len() - tail.len()].ends_with(' ');
-    if let Some((_, words)) = tail.split_once(' ').filter(|_| is_within) {
-        tail = words;
-    }
-    format!("{head}{ellipsis}{tail}").into()
 }
 
 fn state_tone(row: &PickerRow) -> Tone {

@@ -1,0 +1,169 @@
+//! A command in the list of sessions: where it has no room, the script's name and what tells the session from the others of
+//! that script. A path and the options that all of them have say nothing there.
+
+use super::PickerRow;
+use crate::ui::canvas::{self, columns};
+use std::borrow::Cow;
+
+/// The row's command in so many columns.
+pub(super) fn short<'r>(
+    row: &'r PickerRow,
+    all: &[PickerRow],
+    room: u16,
+    ellipsis: &str,
+) -> Cow<'r, str> {
+    let command = row.command.as_str();
+    if columns(command) <= room {
+        return command.into();
+    }
+    let Some(words) = ScriptWords::of(command) else {
+        return ends(command, room, ellipsis).into();
+    };
+    let named = |options: &[String]| {
+        let options = options.iter().map(String::as_str);
+        let words: Vec<&str> = std::iter::once(words.name).chain(options).collect();
+        words.join(" ")
+    };
+    let whole = named(&words.options);
+    if columns(&whole) <= room {
+        return whole.into();
+    }
+    let others: Vec<ScriptWords> = (all.iter())
+        .filter(|other| other.command != row.command)
+        .filter_map(|other| ScriptWords::of(&other.command))
+        .filter(|other| other.name == words.name)
+        .collect();
+    let is_shared =
+        |option: &&String| !others.is_empty() && others.iter().all(|other| other.has(option));
+    let own: Vec<String> = (words.options.iter())
+        .filter(|option| !is_shared(option))
+        .cloned()
+        .collect();
+    let batch = |options: &[String]| {
+        options
+            .iter()
+            .find(|option| option.contains("batch"))
+            .cloned()
+    };
+    let left_out = |options: Vec<String>| {
+        let marked = std::iter::once(ellipsis.to_string()).chain(options);
+        named(&marked.collect::<Vec<_>>())
+    };
+    let shorter = [
+        (!own.is_empty() && own.len() < words.options.len()).then(|| left_out(own.clone())),
+        batch(&own)
+            .or_else(|| batch(&words.options))
+            .map(|batch| left_out(vec![batch])),
+    ];
+    let fitting = shorter
+        .into_iter()
+        .flatten()
+        .find(|short| columns(short) <= room);
+    fitting
+        .unwrap_or_else(|| ends(&whole, room, ellipsis))
+        .into()
+}
+
+/// A command that starts a script: the script's name, and each option with its value.
+struct ScriptWords<'c> {
+    name: &'c str,
+    options: Vec<String>,
+}
+
+impl ScriptWords<'_> {
+    fn of(command: &str) -> Option<ScriptWords<'_>> {
+        let mut words = command.split(' ');
+        let script = words.by_ref().find(|word| word.ends_with(".py"))?;
+        let mut options: Vec<String> = Vec::new();
+        let mut takes_value = false;
+        for word in words {
+            let is_option = word.starts_with('-');
+            match options.last_mut().filter(|_| takes_value && !is_option) {
+                Some(option) => {
+                    option.push(' ');
+                    option.push_str(word);
+                }
+                None => options.push(word.into()),
+            }
+            takes_value = is_option && !word.contains('=');
+        }
+        Some(ScriptWords {
+            name: script.rsplit('/').next().unwrap_or(script),
+            options,
+        })
+    }
+
+    fn has(&self, option: &str) -> bool {
+        self.options.iter().any(|own| own == option)
+    }
+}
+
+/// The beginning and the end of a text that is too long: one session differs from the next by its last options.
+fn ends(text: &str, room: u16, ellipsis: &str) -> String {
+    let head = canvas::first_columns(text, room / 3);
+    let mut tail = text;
+    while columns(head) + columns(ellipsis) + columns(tail) > room {
+        let mut rest = tail.chars();
+        if rest.next().is_none() {
+            break;
+        }
+        tail = rest.as_str();
+    }
+    // A number without its first digits would be another one.
+    let is_within = text.len() > tail.len() && !text[..text.len() - tail.len()].ends_with(' ');
+    if let Some((_, words)) = tail.split_once(' ').filter(|_| is_within) {
+        tail = words;
+    }
+    format!("{head}{ellipsis}{tail}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ui::picker::SessionGroup;
+
+    fn row(command: &str) -> PickerRow {
+        PickerRow {
+            id: command.into(),
+            group: SessionGroup::Running,
+            state: "running".into(),
+            has_failed: false,
+            took: None,
+            peak: None,
+            since: String::new(),
+            device: String::new(),
+            command: command.into(),
+        }
+    }
+
+    #[test]
+    fn what_tells_sessions_of_one_script_apart_is_named() {
+        let path = "python3 /work/somewhere/train.py --steps 2000";
+        let rows = [
+            row(&format!("{path} --batch-size 32 --seed 1")),
+            row(&format!("{path} --batch-size 32 --seed 2")),
+            row(&format!("{path} --batch-size 900 --seed 1")),
+            row("python3 /work/other.py --steps 2000"),
+        ];
+        let at = |row: usize, room| short(&rows[row], &rows, room, "…");
+        assert_eq!(at(0, 200), rows[0].command);
+        assert_eq!(
+            at(0, 60),
+            "train.py --steps 2000 --batch-size 32 --seed 1",
+            "the path goes first"
+        );
+        assert_eq!(at(0, 40), "train.py … --batch-size 32 --seed 1");
+        assert_eq!(at(2, 28), "train.py … --batch-size 900");
+        assert_eq!(at(3, 24), "other.py --steps 2000");
+    }
+
+    #[test]
+    fn without_a_script_both_ends_are_shown() {
+        let rows = [row(
+            "bash -c 'cd /somewhere && ./run_everything --steps 2000'",
+        )];
+        let shown = short(&rows[0], &rows, 30, "…");
+        assert!(shown.starts_with("bash -c"), "{shown}");
+        assert!(shown.ends_with("2000'") && columns(&shown) <= 30, "{shown}");
+    }
+}
