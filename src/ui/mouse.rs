@@ -1,19 +1,22 @@
 //! The mouse: what a click, the wheel and a drag change in a [`View`].
 
-use super::action::{Action, Effect};
+use super::action::{Action, Effect, Scroll};
 use super::available::is_available;
 use super::chart::{self, Move};
-use super::dialog::Dialog;
+use super::dialog::{Details, Dialog};
 use super::keymap::{self, InputMode};
 use super::layout::layout_of;
 use super::pane::{ListScroll, Pane};
 use super::scene::Scene;
 use super::step::choice;
-use super::update::{act, begin_selecting};
+use super::update::{act, begin_selecting, scroll};
 use super::view::{Keyboard, View};
 use super::{dialogs, panes, status};
 use ratatui::crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Position;
+
+/// Lines by which a notch of the wheel scrolls.
+const NOTCH: usize = 3;
 
 impl View {
     /// A click selects a remedy, a pane or a key of the footer, or puts the chart's cursor, the wheel scrolls or zooms the chart,
@@ -24,6 +27,10 @@ impl View {
         let on_chart = self.dialog.is_none()
             && self.step.is_none()
             && chart.is_some_and(|area| area.contains(at));
+        if let Some(scrolled) = self.wheel_in_details(event.kind) {
+            scroll(self, scrolled, scene);
+            return None;
+        }
         let action = match (event.kind, on_chart) {
             (MouseEventKind::ScrollUp, true) => Action::Time(Move::In),
             (MouseEventKind::ScrollDown, true) => Action::Time(Move::Out),
@@ -54,6 +61,20 @@ impl View {
         (bound && is_available(self, action, scene))
             .then(|| act(self, action, scene))
             .flatten()
+    }
+}
+
+impl View {
+    /// The wheel over the evidence scrolls it: a remedy is selected by a click.
+    fn wheel_in_details(&self, kind: MouseEventKind) -> Option<Scroll> {
+        let Some(Dialog::Oom(dialog)) = &self.dialog else {
+            return None;
+        };
+        match (dialog.details, kind) {
+            (Details::Full { .. }, MouseEventKind::ScrollUp) => Some(Scroll::Up(NOTCH)),
+            (Details::Full { .. }, MouseEventKind::ScrollDown) => Some(Scroll::Down(NOTCH)),
+            (Details::Full { .. } | Details::Brief, _) => None,
+        }
     }
 }
 

@@ -721,7 +721,7 @@ fn copy_selected(view: &mut View, scene: &Scene) -> Option<Effect> {
     text.map(Effect::Copy)
 }
 
-fn scroll(view: &mut View, scroll: Scroll, scene: &Scene) {
+pub(super) fn scroll(view: &mut View, scroll: Scroll, scene: &Scene) {
     match &mut view.dialog {
         Some(Dialog::Oom(dialog)) => {
             let reading = oom::scrolling(view.size, &view.theme, dialog, scene);

@@ -134,3 +134,25 @@ fn dragging_over_the_output_selects_its_rows() {
         "{selected}"
     );
 }
+
+/// Whoever reads the evidence has no remedy selected by it.
+#[test]
+fn the_wheel_scrolls_the_evidence() {
+    let case = CASES.iter().find(|case| case.name == "oom-capacity");
+    let (story, mut view) = case.unwrap().staged(Theme::full(), 60, 16);
+    let shown = |view: &View| crate::frames::text(&crate::frames::draw(&story, view, 60, 16));
+    let (down, up) = (MouseEventKind::ScrollDown, MouseEventKind::ScrollUp);
+    let brief = shown(&view);
+    mouse(&story, &mut view, down, 30, 12);
+    assert_ne!(shown(&view), brief, "the next remedy");
+    mouse(&story, &mut view, up, 30, 12);
+    assert_eq!(shown(&view), brief);
+    press(&story, &mut view, KeyCode::Char('d'));
+    let first = shown(&view);
+    assert!(first.contains("lines 1-"), "{first}");
+    mouse(&story, &mut view, down, 30, 6);
+    let scrolled = shown(&view);
+    assert!(scrolled.contains("lines 4-"), "{scrolled}");
+    mouse(&story, &mut view, up, 30, 6);
+    assert_eq!(shown(&view), first);
+}
