@@ -362,6 +362,35 @@ fn leaving_and_coming_back_one_after_another() {
     user.wait_for_none();
 }
 
+/// Whoever looks after several sessions goes from one to the next, as in other programs with a list.
+#[test]
+fn a_session_that_was_chosen_from_the_list_leads_back_to_it() {
+    let user = User::new();
+    let started: Vec<Terminal> = (0..2)
+        .map(|_| {
+            let mut terminal = user.start(&ENDLESS);
+            terminal.wait_for("NVML", A_RUN);
+            terminal.press("q");
+            terminal.wait_for("leave it running", PATIENCE);
+            terminal.press("l");
+            assert_eq!(terminal.exit(PATIENCE), Exit::Code(0));
+            terminal
+        })
+        .collect();
+    drop(started);
+    wait_until("both are there", A_RUN, || user.ls().len() == 2);
+    let mut list = user.terminal(&["attach"]);
+    list.wait_for("2 running", PATIENCE);
+    list.press(Key::Enter);
+    list.wait_for("run 1", PATIENCE);
+    list.press("q");
+    list.wait_for("leave it running", PATIENCE);
+    list.press("l");
+    list.wait_for("2 running", PATIENCE);
+    list.press("q");
+    assert_eq!(list.exit(PATIENCE), Exit::Code(0));
+}
+
 #[test]
 fn a_front_that_is_stopped_makes_way() {
     let user = User::new();

@@ -5,7 +5,7 @@
 //! keys must not. Nothing that is typed acts on that session.
 
 use super::logs::{LogTail, Taken};
-use super::on_screen;
+use super::{on_screen, picker};
 use crate::diagnosis::{self, Finding};
 use crate::event::{Clock, Event, EventKind};
 use crate::live::display::keyboard::{self, Typed};
@@ -42,12 +42,15 @@ const RECENT: u64 = 256 << 10;
 
 #[derive(Debug, PartialEq, Args)]
 pub(super) struct AttachCommand {
-    /// The session, by its name or the start of it [default: the only one]
+    /// The session, by its name or the start of it [default: the only one, or a list to choose from]
     #[arg(value_name = "ID")]
     session: Option<String>,
     /// Run without NVML
     #[arg(long)]
     no_nvml: bool,
+    /// It was chosen from the list of sessions, which comes back where the session goes on
+    #[arg(long, hide = true)]
+    from_list: bool,
 }
 
 /// Attaches a screen to the named session, or to the only one; one that runs on another machine is
@@ -57,13 +60,30 @@ pub(super) struct AttachCommand {
 /// There is no such session, or no terminal to draw on.
 pub(super) fn run(attach: &AttachCommand, nvml: bool) -> anyhow::Result<Ending> {
     let nvml = nvml && !attach.no_nvml;
-    let found = match sessions::choose(attach.session.as_deref(), "attach")? {
-        sessions::Chosen::Here(found) => found,
-        sessions::Chosen::Elsewhere(session) => return watch(&session),
+    let found = match sessions::choose(attach.session.as_deref(), "attach") {
+        Ok(sessions::Chosen::Here(found)) => found,
+        Ok(sessions::Chosen::Elsewhere(session)) => {
+            let ending = watch(&session)?;
+            return match attach.from_list {
+                true => Err(picker::back()),
+                false => Ok(ending),
+            };
+        }
+        Err(sessions::NoChoice::Several { .. })
+            if attach.session.is_none() && picker::has_terminal() =>
+        {
+            return picker::run();
+        }
+        Err(none) => return Err(none.into()),
     };
-    live::follow(live::Arrival::Attached { nvml }, || {
+    let ending = live::follow(live::Arrival::Attached { nvml }, || {
         Keeper::attach(&found.socket()).map_err(|error| sessions::explain(&found, error))
-    })
+    })?;
+    let goes_on = || sessions::choose(Some(&found.id), "attach").is_ok();
+    match attach.from_list && goes_on() {
+        true => Err(picker::back()),
+        false => Ok(ending),
+    }
 }
 
 /// Watches a session until the user has seen enough.

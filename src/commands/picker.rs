@@ -39,9 +39,7 @@ const TICK: Duration = Duration::from_millis(250);
 /// # Errors
 /// There is no terminal, or no session: then a command is missing. Or the terminal is gone.
 pub(super) fn run() -> anyhow::Result<Ending> {
-    let has_keys = io::stdin().is_terminal();
-    let screen = mode::choose(false, &Surface::of_this_process());
-    if screen != Mode::Screen || !has_keys {
+    if !has_terminal() {
         return Err(no_command().into());
     }
     let current = listing::current();
@@ -53,6 +51,21 @@ pub(super) fn run() -> anyhow::Result<Ending> {
         Some(chosen) => Err(open(&chosen)),
         None => Ok(Ending::Code(0)),
     }
+}
+
+/// Whether the list can be shown, and keys chosen from it.
+pub(super) fn has_terminal() -> bool {
+    let screen = mode::choose(false, &Surface::of_this_process());
+    screen == Mode::Screen && io::stdin().is_terminal()
+}
+
+/// Shows the list again in this process's place, after a session that was opened from it. Returns only if that isn't possible.
+pub(super) fn back() -> anyhow::Error {
+    let failed = match std::env::current_exe() {
+        Ok(oomph) => Command::new(oomph).exec(),
+        Err(error) => error,
+    };
+    anyhow::Error::from(failed).context("cannot show the list of sessions")
 }
 
 /// The session that was chosen, and how it is opened.
@@ -76,6 +89,7 @@ fn open(chosen: &ChosenSession) -> anyhow::Error {
     let failed = match std::env::current_exe() {
         Ok(oomph) => Command::new(oomph)
             .args(chosen.words())
+            .arg("--from-list")
             .arg(&chosen.id)
             .exec(),
         Err(error) => error,

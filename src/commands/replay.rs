@@ -5,7 +5,7 @@ mod output;
 mod player;
 
 use super::attach::{edit_source, pressed, report_here};
-use super::on_screen;
+use super::{on_screen, picker};
 use crate::diagnosis;
 use crate::document::text::{TextLayout, lines};
 use crate::event::{Clock, Event, EventKind, displayed};
@@ -52,6 +52,9 @@ pub(super) struct ReplayCommand {
     /// Colours of the screen
     #[arg(long, value_name = "NAME", value_enum)]
     pub theme: Option<Scheme>,
+    /// It was chosen from the list of sessions, which comes back
+    #[arg(long, hide = true)]
+    pub from_list: bool,
 }
 
 /// A time that no recording reaches.
@@ -95,6 +98,9 @@ pub(super) fn run(replay: &ReplayCommand) -> anyhow::Result<Ending> {
             }
             if let Some(chosen) = chosen {
                 return Err(chosen.start(file));
+            }
+            if replay.from_list {
+                return Err(picker::back());
             }
         }
     }
