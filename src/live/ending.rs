@@ -9,7 +9,7 @@ use crate::command::CommandLine;
 use crate::diagnosis::Finding;
 use crate::event::Exit;
 use crate::forecast::BatchRoom;
-use crate::remedy::Remedy;
+use crate::remedy::{self, Remedy};
 use crate::report;
 use crate::report::own_words::NAME;
 use crate::state::{Run, RunOutcome, State};
@@ -130,6 +130,29 @@ fn lines(state: &State, words: &LastWords, on_screen: bool) -> Vec<String> {
         let (before, behind) = report::RECORDED_IN;
         lines.push(format!("{before}{}{behind}", path.display()));
     }
+    if ran_out && on_screen {
+        let recorded = state.session.as_ref().filter(|_| words.recording.is_some());
+        let name = recorded.map(|session| session.id.to_string());
+        lines.extend(cause_and_what_next(words, name.as_deref()));
+    }
+    lines
+}
+
+/// The cause once more, where a low terminal has lost it above, and what brings the session back: its name is only within a path so
+/// far.
+fn cause_and_what_next(words: &LastWords, name: Option<&str>) -> Vec<String> {
+    let mut lines = Vec::new();
+    let cause = words.findings.first();
+    lines.extend(cause.map(|cause| cause.headline.to_string()));
+    if let Some(id) = name {
+        // Where none is known to help, it starts nothing by itself.
+        let again = remedy::recommended(words.remedies, cause.map(|cause| cause.cause)).is_some();
+        let explain = format!("`oomph explain {id}` says why");
+        lines.push(match again {
+            true => format!("`oomph again {id}` starts it with the recommended remedy; {explain}"),
+            false => explain,
+        });
+    }
     lines
 }
 
@@ -195,6 +218,29 @@ mod tests {
         assert_eq!(long.len(), 2);
         assert_eq!(long[1], "recorded as 20261123-205139-7f3a");
         assert_eq!(joined("finished".into(), None), ["finished"]);
+    }
+
+    #[test]
+    fn after_an_oom_the_last_line_says_how_to_go_on() {
+        let command = CommandLine::default();
+        let words = LastWords {
+            ending: Ending::Code(1),
+            findings: &[],
+            remedies: &[],
+            command: &command,
+            room_for_batch: None,
+            recording: None,
+            lines: &[],
+            at_line_start: true,
+            session_over: true,
+        };
+        let recorded = cause_and_what_next(&words, Some("20261129-023529-python3"));
+        assert_eq!(
+            recorded,
+            ["`oomph explain 20261129-023529-python3` says why"]
+        );
+        let unrecorded = cause_and_what_next(&words, None);
+        assert!(unrecorded.is_empty(), "{unrecorded:?}");
     }
 
     #[test]
