@@ -693,9 +693,10 @@ fn a_front_that_is_killed_with_the_program_leaves_the_count_to_the_next() {
         fs::read_to_string(&recording).is_ok_and(|text| text.contains(r#""event":"exited""#))
     });
     let said = fs::read_to_string(&recording).expect("a recording");
+    // A look between the count and the end tells of it, and it is told again with who has ended.
     let kill = said
         .lines()
-        .find(|line| line.contains(r#""event":"host_kill""#));
+        .rfind(|line| line.contains(r#""event":"host_kill""#));
     let kill = kill.unwrap_or_else(|| panic!("no kill in {said}"));
     assert!(kill.contains(r#""count":2,"total":5"#), "{kill}");
     assert!(kill.contains(r#""role":"main""#), "{kill}");

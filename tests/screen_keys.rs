@@ -107,7 +107,9 @@ fn a_session_is_chosen_from_the_list_and_opened() {
     terminal.wait_for("oomph replay 20260301-233000-python3", PATIENCE);
     terminal.press("\r");
     terminal.wait_for("replay x1", PATIENCE);
-    // No thread of the list takes a key.
+    // No thread of the list takes a key, and it is there again behind the replay.
+    terminal.press("q");
+    terminal.wait_for("1 ended", PATIENCE);
     terminal.press("q");
     assert_eq!(terminal.exit(PATIENCE), Exit::Code(0));
     assert_eq!(terminal.left_behind(), Vec::<&str>::new());

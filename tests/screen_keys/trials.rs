@@ -421,7 +421,7 @@ fn step(action: Action) -> Trial {
         Action::Step(StepMove::ToPeak) => looking(vec![("g", Text(BEGINNING))], Text(AT_PEAK)),
         Action::Step(StepMove::Regroup) => looking(vec![], Text("Which module allocated what")),
         Action::Step(StepMove::OpenRow) => looking(vec![], Text("train.py, line 1, in main")),
-        Action::Step(StepMove::EditLine) => looking(vec![], Text("/home/ada/train.py is not on")),
+        Action::Step(StepMove::EditLine) => looking(vec![], Text("/home/ada/train.py:1 is not on")),
         Action::Step(StepMove::Reorder) => looking(vec![], Text("sorted by blocks")),
         Action::Step(StepMove::PreviousStep) => looking(vec![], Text("step 5 of rank 1")),
         Action::Step(StepMove::NextStep) => looking(
