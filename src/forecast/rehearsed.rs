@@ -216,7 +216,7 @@ impl Rehearsed {
             allocator: Allocator::Fixed,
         };
         let step = self.variant(&as_it_was)?;
-        Some(self.at_its_peak(step, &as_it_was))
+        Some(self.at_its_peak(step, &as_it_was, Reading::Least))
     }
 
     /// The peak of a target that was not rehearsed, by the step as it was: what is done to activations leaves a share of theirs, and
@@ -234,11 +234,11 @@ impl Rehearsed {
         };
         let step = self.variant(&as_it_was)?;
         let [low, likely, high] = [Reading::Least, Reading::Likely, Reading::Most].map(|reading| {
-            let training = self.training(step, &as_it_was, reading);
-            let whole = training.at_its_peak();
+            let whole = self.at_its_peak(step, &as_it_was, reading);
+            let least = self.beside_activations(step, &as_it_was, reading);
             let beside = (whole.total() - whole.activations).0 as f64;
             let (low, likely, high) = target.treatment.passes(beside, whole.activations.0 as f64);
-            [low, likely, high].map(|bytes| training.beside_activations().max(Bytes(bytes as u64)))
+            [low, likely, high].map(|bytes| least.max(Bytes(bytes as u64)))
         });
         Some(Estimate::new(low[0], likely[1], high[2]))
     }
@@ -260,7 +260,7 @@ impl Rehearsed {
                 },
                 allocator: Allocator::Expandable,
             };
-            self.at_its_peak(variant, &one)
+            self.at_its_peak(variant, &one, Reading::Least)
         };
         // No key moves what lies on the GPU to RAM.
         let is_offered = |variant: &&Variant| variant.0.change != Some(RankChange::Offload);
@@ -593,13 +593,21 @@ impl Rehearsed {
         )
     }
 
-    /// What is alive when a training's least reading has the most.
-    fn at_its_peak(&self, step: &Variant, target: &Target) -> WholeStep {
-        let key = self.key(step, target, Reading::Least);
+    /// What is alive when a training has the most.
+    fn at_its_peak(&self, step: &Variant, target: &Target, reading: Reading) -> WholeStep {
         known(
-            &key,
+            &self.key(step, target, reading),
             |answers| &mut answers.at_its_peak,
-            || self.training(step, target, Reading::Least).at_its_peak(),
+            || self.training(step, target, reading).at_its_peak(),
+        )
+    }
+
+    /// The most that there is in a training beside activations.
+    fn beside_activations(&self, step: &Variant, target: &Target, reading: Reading) -> Bytes {
+        known(
+            &self.key(step, target, reading),
+            |answers| &mut answers.beside_activations,
+            || self.training(step, target, reading).beside_activations(),
         )
     }
 

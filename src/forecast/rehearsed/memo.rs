@@ -51,6 +51,8 @@ pub(super) struct Answers {
     pub played: Option<PlayedTraining>,
     pub smallest_room: Option<Bytes>,
     pub at_its_peak: Option<WholeStep>,
+    /// The most that there is beside activations.
+    pub beside_activations: Option<Bytes>,
     /// `None` within where memory runs out.
     pub in_room: HashMap<u64, Option<Option<PlayedInRoom>>>,
     pub runs_in: HashMap<u64, Option<bool>>,
