@@ -71,6 +71,24 @@ class Views(nn.Module):
         return x.square().sum()
 
 
+class Frames(nn.Module):
+    """The frames of one tensor, each of which begins elsewhere, views of them, another type's, and a loss for each."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(2, 2, 3, padding=1)
+
+    def forward(self, x):
+        losses = []
+        for at in range(x.shape[1] - 1):
+            frame = x[:, at]
+            made = torch.tanh(self.conv(frame)) + frame[:, :, 1:, :].detach().sum() + frame.transpose(2, 3)
+            seen = x.detach()[:, at + 1].view(torch.int32).float()
+            losses += [F.mse_loss(made, x[:, at + 1]), F.smooth_l1_loss(made, seen), F.mse_loss(made, frame, reduction="none").sum()]
+            losses.append(F.mse_loss(made.transpose(1, 2), seen[:1].transpose(1, 2).expand(made.shape[0], -1, -1, -1)))
+        return torch.stack(losses).sum()
+
+
 class Complex(nn.Module):
     def __init__(self):
         super().__init__()
@@ -96,6 +114,7 @@ class Numbers(nn.Module):
 
 
 MODELS = (
+    (Frames, (3, 4, 2, 6, 6)),
     (Attention, (3, 4, 16)), (Convolutions, (3, 3, 16, 16)), (Views, (3, 8)), (Complex, (3, 8)), (Numbers, (3, 8)),
 )
 
@@ -155,6 +174,27 @@ class Operators(unittest.TestCase):
         # The arguments and the weights are made anew, and by some torches detached.
         again = [func for func in asked[first:] if func not in (torch.ops.aten.detach.default,)]
         self.assertLess(len(again), first / 5, again)
+
+    def test_frames_have_an_answer_in_common(self):
+        from torch._subclasses.fake_tensor import FakeTensorMode
+
+        counts, original = [], FakeTensorMode.dispatch
+
+        def dispatch(self, func, *args, **kwargs):
+            counts[-1][func] = counts[-1].get(func, 0) + 1
+            return original(self, func, *args, **kwargs)
+
+        FakeTensorMode.dispatch = dispatch
+        try:
+            for frames_in_all in (4, 12):
+                counts.append({})
+                _model, call = call_of(Frames, (3, frames_in_all, 2, 6, 6))
+                words(call, 1009, operators.Known())
+        finally:
+            FakeTensorMode.dispatch = original
+        for func in (torch.ops.aten.convolution.default, torch.ops.aten.mse_loss.default, torch.ops.aten.tanh.default):
+            self.assertEqual(counts[0].get(func, 0), counts[1].get(func, 0), func)
+        self.assertGreater(counts[0][torch.ops.aten.convolution.default], 0)
 
     def test_complex_numbers_are_asked_for_and_all_else_is_remembered(self):
         """Positions as rotations: an operator on complex numbers has flags that no size says."""

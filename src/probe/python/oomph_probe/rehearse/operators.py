@@ -8,13 +8,14 @@ one of these is asked for each time, and where torch is not as it is expected to
 from __future__ import annotations
 
 from ..common import errors
-from . import compilations, flops
+from . import compilations, flops, reduced
 from .accumulation import Accumulation
 from .rules import NEW, NONE, RULES, SAME, VIEW, Kinds
+from .rules import natural as natural_strides
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
     from ..common.protocols import Args, Kwargs, Torch
 
@@ -70,6 +71,8 @@ class Known:
         self.facts: dict[Any, Facts] = {}
         # By operator and arguments: (outputs, whether they are a sequence and of which kind, operations).
         self.answers: dict[Any, Any] = {}
+        # Of losses over memory of all their elements (reduced.py): that memory, and the bytes that they take beside it.
+        self.losses: dict[Any, Any] = {}
         self.is_off = False
         # What torch.compile has made of the program's functions.
         self.compiled: Any = None
@@ -150,10 +153,8 @@ class Operators:
                 if value.dtype.is_complex or value.is_neg():
                     # They have flags that no size says.
                     return False
-                parts += (
-                    value.shape, value.stride(), value.dtype, value.fake_device, value.storage_offset(),
-                    value.requires_grad,
-                )
+                # Where it begins in its storage is left out: the frames of a video have an answer in common.
+                parts += value.shape, value.stride(), value.dtype, value.fake_device, value.requires_grad
             elif each is list or each is tuple:
                 parts.append(len(value))
                 if not self.add(parts, value):
@@ -195,12 +196,12 @@ class Operators:
                 # It will say so itself.
                 errors.foreseen("a view that cannot be had")
                 return None
-            kind, at = type(returned), first.storage_offset()
+            kind = type(returned)
             several = returned if kind in (list, tuple) else [returned]
             if any(each.dtype != first.dtype for each in several):
                 return None
             outputs = [
-                (VIEW, 0, each.shape, each.stride(), each.dtype, first.fake_device, at + each.storage_offset())
+                (VIEW, 0, each.shape, each.stride(), each.dtype, first.fake_device, each.storage_offset())
                 for each in several
             ]
         return outputs, kind if kind in (list, tuple) else None, 0
@@ -222,9 +223,26 @@ class Operators:
                     result.append(self.tensor(self.empty(shape, stride, dtype=dtype, device="meta"), device))
                 else:
                     view = self.empty((), (), dtype=dtype, device="meta")
-                    view.set_(args[place].untyped_storage(), offset, shape, stride)
+                    of = args[place]
+                    view.set_(of.untyped_storage(), of.storage_offset() + offset, shape, stride)
                     result.append(self.tensor(view, device))
         return result
+
+    def reduced_loss(self, key: Any, asked: Callable[[], Any], name: str, args: Args) -> tuple[Any, int]:
+        """What a loss returns, and the bytes that it takes for a moment; torch is asked where that is not known."""
+        found = None if key is None else self.known.losses.get(key)
+        over = None if found is None else self.made([found[0]], ())
+        if found is not None and over is not None:
+            number = self.made([(VIEW, 0, (), (), *found[0][4:])], tuple(over))
+            assert number is not None
+            return number[0], found[1]
+        returned, taken = reduced.over_all_elements(self.torch, name, args, asked())
+        if key is not None and type(returned) is self.kind and not returned.dim():
+            self.states.setdefault(returned.fake_device, dict(returned.__dict__))
+            shape = self.torch.broadcast_shapes(args[0].shape, args[1].shape)
+            over_all = NEW, 0, tuple(shape), natural_strides(shape), returned.dtype, returned.fake_device, 0
+            self.known.losses[key] = over_all, taken
+        return returned, taken
 
     def new(self, shape: Any, stride: Any, dtype: Any, device: Any) -> Any:
         """A fake that is no operator's."""
@@ -274,7 +292,12 @@ class Operators:
         if storage._cdata in storages:
             if storages.count(storage._cdata) > 1:
                 raise Unknown
-            return (VIEW, storages.index(storage._cdata), *what)
+            place = storages.index(storage._cdata)
+            of = args[place]
+            if value.dtype != of.dtype:
+                # Its elements are counted otherwise.
+                raise Unknown
+            return (VIEW, place, *what[:4], what[4] - of.storage_offset())
         if storage._cdata in made or what[4] or storage.nbytes() != natural(self.torch, what):
             raise Unknown
         made.add(storage._cdata)

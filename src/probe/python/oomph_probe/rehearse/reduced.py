@@ -20,10 +20,15 @@ LOSSES = {
 NOT_REDUCED = 0
 
 
+def is_one(name: str, args: Args) -> bool:
+    """Whether an operator is such a loss, and reduced to one number."""
+    return name in LOSSES and (len(args) <= LOSSES[name][0] or args[LOSSES[name][0]] != NOT_REDUCED)
+
+
 def over_all_elements(torch: Torch, name: str, args: Args, returned: Any) -> tuple[Any, int]:
     """What a loss returns, over memory of that size, and the bytes that it takes for a moment beside it."""
-    at, takes_more = LOSSES[name]
-    if returned.dim() or len(args) > at and args[at] == NOT_REDUCED:
+    takes_more = LOSSES[name][1]
+    if returned.dim() or not is_one(name, args):
         return returned, 0
     shape = torch.broadcast_shapes(args[0].shape, args[1].shape)
     made = torch.empty(shape, dtype=returned.dtype, device=returned.device)

@@ -552,7 +552,7 @@ class Rehearsal:
         if name == "convolution" and takes_workspace(args):
             self.has_convolutions = True
         if self.mode is not None:
-            may_be_known = facts.may_be_known and not known.is_off and name not in reduced.LOSSES
+            may_be_known = facts.may_be_known and not known.is_off and not reduced.is_one(name, args)
             key = self.operators.key(func, args, kwargs) if may_be_known else None
             answer = self.operators.answer(key, func, facts, args, kwargs) if key is not None else None
             made = self.operators.made(answer[0], args) if answer is not None else None
@@ -564,6 +564,8 @@ class Rehearsal:
                 return result
             if key is None and name not in MAKING:
                 args, kwargs = self.with_fakes(func, args), self.with_fakes(func, kwargs)
+        if self.mode is not None and reduced.is_one(name, args):
+            return self.reduced_loss(func, name, args, kwargs)
         if name == "_local_scalar_dense":
             if self.is_in_lines:
                 return self.number_in_lines(args[0])
@@ -586,16 +588,20 @@ class Rehearsal:
         before = self.trace.flops
         self.count(name, args)
         returned = func(*args, **kwargs)
-        if name in reduced.LOSSES and self.mode is not None:
-            returned, taken = reduced.over_all_elements(self.torch, name, args, returned)
-            self.record([returned], name, args)
-            self.trace.allocate_for_a_moment(taken if returned.device == self.call.device else 0)
-        else:
-            self.record(leaves(self.torch, returned), name, args)
+        self.record(leaves(self.torch, returned), name, args)
         if key is not None:
             self.operators.remember(key, returned, args, self.trace.flops - before)
         if self.mode is not None:
             self.values.follow(func, name, args, kwargs, returned)
+        return returned
+
+    def reduced_loss(self, func: Any, name: str, args: Args, kwargs: Kwargs) -> Any:
+        """A loss that torch computes in what it returns."""
+        key = None if self.answers.is_off else self.operators.key(func, args, kwargs)
+        returned, taken = self.operators.reduced_loss(key, lambda: func(*args, **kwargs), name, args)
+        self.record([returned], name, args)
+        self.trace.allocate_for_a_moment(taken if returned.device == self.call.device else 0)
+        self.values.follow(func, name, args, kwargs, returned)
         return returned
 
     def number_in_lines(self, tensor: Any) -> Any:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from ..common.protocols import Torch
 
-    # How an output came to be, from which argument, and its shape, stride, dtype, device and offset.
+    # How an output came to be, from which argument, and its shape, stride, dtype, device and, of a view, how far behind
+    # the argument it begins.
     Output = Tuple[int, int, Any, Any, Any, Any, int]
     Rule = Callable[["Kinds", Any, Any], Optional[List[Output]]]
 
