@@ -130,7 +130,8 @@ def report(results, programs):
     bare = {line["name"]: line for line in results.lines if line["what"] == "bare"}
     relaunches = [line for line in results.lines if line["what"] == "relaunch" and line["name"] in programs]
     # cuDNN may have taken more than it needed, and then takes less.
-    got_through = [line for line in relaunches if not line["ran_out"]]
+    got_through = [line for line in relaunches if not line["ran_out"] and line["outcome"] != "ended"]
+    ended = [line for line in relaunches if not line["ran_out"] and line["outcome"] == "ended"]
     relaunches = [line for line in relaunches if line["ran_out"]]
     for name, line in bare.items():
         if line["steps"] == 0:
@@ -186,6 +187,8 @@ def report(results, programs):
     print(
         f"ran with less memory as it is    {len(got_through)} {[(line['name'], line['times']) for line in got_through]}"
     )
+    if ended:
+        print(f"ended before memory ran out     {len(ended)} {[(line['name'], line['times']) for line in ended]}")
     slow = [line for line in relaunches if is_too_slow_to_tell(line)]
     if slow:
         print(f"too slow to tell                {len(slow)} {[(line['name'], line['times'], line['steps']) for line in slow]}")
