@@ -153,11 +153,11 @@ impl<'r, 'a> TextReading<'r, 'a> {
             .collect();
         let (declared, constants): (Vec<_>, Vec<_>) =
             all.into_iter().partition(|one| one.is_argument());
-        // `--minibatch_size 32 --batch_size 512`: either may be what is on the device at once.
+        // `--minibatch_size 32 --batch_size 512`, typed or by default: either may be what is on the device at once.
         let all = self.text.numbers.iter();
         let parts: Vec<TextCandidate<'a>> = all
             .filter_map(|number| self.candidate(number))
-            .filter(|one| one.level == BatchArgument::Unsure && one.typed.is_some())
+            .filter(|one| one.level == BatchArgument::Unsure && one.is_argument())
             .collect();
         if let TextChoice::One(whole, _) = best(declared.clone())
             && whole.level == BatchArgument::Plain

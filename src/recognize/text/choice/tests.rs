@@ -146,7 +146,7 @@ fn what_a_loader_takes_as_its_batch_may_have_any_name() {
 }
 
 #[test]
-fn a_part_of_a_batch_that_is_typed_beside_it_is_not_sure() {
+fn a_part_of_a_batch_beside_it_is_not_sure() {
     let text = "p.add_argument('--batch_size', type=int)\np.add_argument('--minibatch_size', type=int, default=0)\n";
     assert_eq!(
         of_script(
@@ -159,6 +159,13 @@ fn a_part_of_a_batch_that_is_typed_beside_it_is_not_sure() {
     assert_eq!(
         of_script("python train.py --batch_size 512", text, None),
         "sure: --batch_size 512 typed"
+    );
+    let by_default = text
+        .replace("default=0", "default=64")
+        .replace("int)", "int, default=512)");
+    assert_eq!(
+        of_script("python train.py", &by_default, None),
+        "not sure: --minibatch_size 64 default, --batch_size 512 default"
     );
 }
 
