@@ -18,7 +18,7 @@ use crate::anatomy::{
 use crate::command::CommandLine;
 use crate::diagnosis::{AmongRanks, Certainty, Evidence, Finding, Phrase};
 use crate::event::{
-    LineUsage, MemoryKind, Retainer, RetainerKind, Retainers, SourceLine, as_typed,
+    LineUsage, MemoryKind, Retainer, RetainerKind, Retainers, SourceLine, to_paste,
 };
 use crate::remedy::{Availability, Plan, Remedy};
 use crate::state::{OomIncident, RankState, SourceTexts};
@@ -631,7 +631,7 @@ pub fn relaunch(command: &CommandLine, remedy: &Remedy, facts: &[&str]) -> Docum
     DocumentBlock::Relaunch(Relaunch {
         what: remedy.title.clone(),
         facts: facts.map(|fact| fact.to_string()).collect(),
-        command: as_typed(&Plan::new(command, &[remedy]).command),
+        command: to_paste(&Plan::new(command, &[remedy]).command),
     })
 }
 

@@ -50,7 +50,7 @@ pub use run::{
     ReliefMoment, RunEnd, likely_fits,
 };
 use serde::{Deserialize, Serialize};
-pub use source_edit::{EDITS, SourceEdit, as_typed, crc32, displayed, without_edits};
+pub use source_edit::{EDITS, SourceEdit, as_typed, crc32, displayed, to_paste, without_edits};
 use std::path::{Path, PathBuf};
 pub use zero::ZeroLedger;
 

@@ -194,6 +194,15 @@ pub fn as_typed(command: &CommandLine) -> String {
     words.join(" ")
 }
 
+/// The same to be pasted by somebody whose run oomph has watched: without oomph in front the next one would not be.
+pub fn to_paste(command: &CommandLine) -> String {
+    let typed = as_typed(command);
+    match typed.starts_with("oomph ") {
+        true => typed,
+        false => format!("oomph {typed}"),
+    }
+}
+
 /// A command for a person to read: numbers that are changed in the program's text follow it, by file and line.
 pub fn displayed(command: &CommandLine) -> String {
     let (plain, edits) = without_edits(command);
@@ -265,6 +274,11 @@ mod tests {
         assert_eq!(
             as_typed(&command),
             "oomph --edit train.py:30:9:128=64 python /a/train.py"
+        );
+        assert_eq!(to_paste(&command), as_typed(&command));
+        assert_eq!(
+            to_paste(&without_edits(&command).0),
+            "oomph python /a/train.py"
         );
         command.set_env(EDITS, Some(Word::from("train.py:1,,x:1:2:3=4@zz")));
         assert_eq!(SourceEdit::of(&command), []);

@@ -8,7 +8,7 @@ use crate::command::CommandLine;
 use crate::diagnosis::Finding;
 use crate::document::text::{TextLayout, lines};
 use crate::document::{self, DocumentBlock, Sentence, Voice};
-use crate::event::as_typed;
+use crate::event::to_paste;
 use crate::recognize::{CommandLayout, LaunchEnvironment, ProgramKind, WorkloadKey};
 use crate::remedy::{Availability, Remedy, RemedyId};
 use crate::state::{Doubt, HiddenOom, Run, RunOutcome, State};
@@ -79,7 +79,7 @@ pub fn winning_command(state: &State) -> Option<String> {
     let (run, before) = state.runs.split_last()?;
     let went_well = run.outcome() == RunOutcome::Finished && !run.is_hidden_failure();
     let is_changed = before.last()?.shown != run.shown;
-    (went_well && is_changed).then(|| format!("{RAN_WITH}{}", as_typed(&run.command)))
+    (went_well && is_changed).then(|| format!("{RAN_WITH}{}", to_paste(&run.command)))
 }
 
 /// What to say of a last run that did not train, though one before it had, or had tried to.
@@ -326,7 +326,7 @@ mod tests {
         let named = winning_command(&scene.state);
         assert_eq!(
             named.as_deref(),
-            Some("it ran with: python train.py --batch-size 32")
+            Some("it ran with: oomph python train.py --batch-size 32")
         );
     }
 }

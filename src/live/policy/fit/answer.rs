@@ -4,7 +4,7 @@ use super::search::SearchAnswer;
 use super::seen_inputs::shape;
 use super::{FARTHEST, Fit, GivenUp};
 use crate::command::{CommandLine, Word};
-use crate::event::{Exit, as_typed};
+use crate::event::{Exit, to_paste};
 use crate::live::print;
 use crate::units::Bytes;
 use serde_json::{Value, json};
@@ -182,7 +182,7 @@ fn in_words(fit: &Fit, found: FitResult) -> String {
     }
     match found.value() {
         Some(value) => {
-            text.push_str(&format!("\n  {}\n", as_typed(&fit.fitted(value))));
+            text.push_str(&format!("\n  {}\n", to_paste(&fit.fitted(value))));
             if let Some((file, line)) = fit.setting.config_line() {
                 text.push_str(&format!("  with {name} {value} in {file}:{line}\n"));
             }
