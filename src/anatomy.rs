@@ -12,8 +12,9 @@ pub use holdings::{
 };
 
 use crate::event::{BlockOrigin, MemoryKind, Phase, PhaseStart, StepTrace};
+use crate::forecast::replay::handed_out;
 use crate::forecast::trace::places_of;
-use crate::forecast::trace::{BadTrace, Trace, TraceEvent};
+use crate::forecast::trace::{BadTrace, BlockLayout, Trace, TraceEvent};
 use crate::state::StepTraces;
 use crate::units::Bytes;
 use std::cmp::Reverse;
@@ -72,13 +73,19 @@ impl StepAnatomy {
     ///
     /// Where the trace or the list of origins is no such text, or one is not as long as the other.
     pub fn new(step: &StepTrace) -> Result<StepAnatomy, BadTrace> {
-        let trace: Trace = step.trace.parse()?;
+        let mut trace: Trace = step.trace.parse()?;
+        trace.layout = BlockLayout::read(&step.layout, &trace.carried);
+        let handed_out = handed_out(&trace);
         let origins = places_of(&step.blocks, step.origins.len())?;
         let modules = places_of(&step.block_modules, step.modules.len())?;
         let mut blocks: Vec<StepBlock> = trace
             .allocations()
-            .map(|block| StepBlock {
-                bytes: Bytes(block.size.div_ceil(ROUNDING).saturating_mul(ROUNDING)),
+            .enumerate()
+            .map(|(number, block)| StepBlock {
+                bytes: Bytes(match &handed_out {
+                    Some(sizes) => sizes[number],
+                    None => block.size.div_ceil(ROUNDING).saturating_mul(ROUNDING),
+                }),
                 from: 0,
                 until: None,
                 origin: None,

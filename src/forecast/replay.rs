@@ -99,6 +99,30 @@ pub fn replay_steps(
     (player.result, None)
 }
 
+/// What the allocator handed out for each allocation of a step whose beginning is known: a request gets the whole of a block
+/// that is not worth splitting, and PyTorch's counters have it so. `None` where it is not known how the blocks lay, and where
+/// the replay cannot place one.
+pub fn handed_out(step: &Trace) -> Option<Vec<u64>> {
+    step.layout.as_ref()?;
+    let mut player = TracePlayer::new(step, &AllocatorSettings::default(), ReplayRoom::default());
+    let size_of = |player: &TracePlayer<'_>, block: Option<BlockId>| {
+        block.map(|block| player.allocator.size_of(block))
+    };
+    let carried: Vec<Option<BlockId>> = player.live.clone();
+    let mut sizes: Vec<Option<u64>> = carried
+        .into_iter()
+        .map(|block| size_of(&player, block))
+        .collect();
+    for at in 0..step.events.len() {
+        player.play_events(at..at + 1);
+        if let Some(TraceEvent::Alloc(_)) = step.events.get(at) {
+            let block = player.live.last().copied().flatten();
+            sizes.push(size_of(&player, block));
+        }
+    }
+    sizes.into_iter().collect()
+}
+
 /// An allocator and the blocks that a trace's events name.
 struct TracePlayer<'a> {
     trace: &'a Trace,
@@ -246,6 +270,21 @@ mod tests {
         trace.layout = BlockLayout::read(&layout, &trace.carried);
         assert!(trace.layout.is_some());
         trace
+    }
+
+    #[test]
+    fn what_is_handed_out_is_the_whole_of_a_block_that_is_not_split() {
+        // 31.5 MiB fit into the free segment of 32, of which half a MiB is not worth splitting off; 20 MiB are.
+        let mut trace: Trace = format!("{} | {} {}", 2 * MIB, 63 * MIB / 2, 20 * MIB)
+            .parse()
+            .unwrap();
+        assert_eq!(
+            handed_out(&trace),
+            None,
+            "where nothing is known of the beginning"
+        );
+        trace.layout = step().layout;
+        assert_eq!(handed_out(&trace), Some(vec![2 * MIB, 32 * MIB, 20 * MIB]));
     }
 
     #[test]

@@ -172,6 +172,11 @@ impl CachingAllocator {
         self.list(id);
     }
 
+    /// How large a block is that was handed out.
+    pub fn size_of(&self, id: BlockId) -> u64 {
+        self.arena[id].size
+    }
+
     /// Bytes in blocks that are in use.
     pub fn allocated(&self) -> u64 {
         self.allocated
