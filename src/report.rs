@@ -26,7 +26,9 @@ pub mod story;
 mod time_axis;
 mod unused;
 
-pub use ending::{RAN_WITH, diagnosis, hidden_oom, nothing_trained, summary, winning_command};
+pub use ending::{
+    RAN_WITH, diagnosis, hidden_oom, kept_of_failed, nothing_trained, summary, winning_command,
+};
 pub use growth::growth;
 /// What stands before and behind the recording's path where it is named at the end.
 pub const RECORDED_IN: (&str, &str) = ("recorded in ", " (oomph replay plays it)");

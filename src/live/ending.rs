@@ -121,6 +121,7 @@ fn lines(state: &State, words: &LastWords, on_screen: bool) -> Vec<String> {
             lines.extend(joined(summary, recorded));
         }
         lines.extend(report::winning_command(state));
+        lines.extend(report::kept_of_failed(state));
         let growth = report::growth(state);
         let room = words.room_for_batch.filter(|_| growth.is_none());
         lines.extend(growth);

@@ -8,7 +8,7 @@ use crate::command::CommandLine;
 use crate::diagnosis::Finding;
 use crate::document::text::{TextLayout, lines};
 use crate::document::{self, DocumentBlock, Sentence, Voice};
-use crate::event::to_paste;
+use crate::event::{EDITS, to_paste};
 use crate::recognize::{CommandLayout, LaunchEnvironment, ProgramKind, WorkloadKey};
 use crate::remedy::{Availability, Remedy, RemedyId};
 use crate::state::{Doubt, HiddenOom, Run, RunOutcome, State};
@@ -80,6 +80,35 @@ pub fn winning_command(state: &State) -> Option<String> {
     let went_well = run.outcome() == RunOutcome::Finished && !run.is_hidden_failure();
     let is_changed = before.last()?.shown != run.shown;
     (went_well && is_changed).then(|| format!("{RAN_WITH}{}", to_paste(&run.command)))
+}
+
+/// What that command has from a remedy that did not keep its own run from running out of memory: later relaunches began with it, and
+/// nobody may have meant to keep it.
+pub fn kept_of_failed(state: &State) -> Option<String> {
+    winning_command(state)?;
+    let (last, before) = state.runs.split_last()?;
+    let failed = before.windows(2).filter_map(|pair| match pair {
+        [earlier, run] if run.outcome() == RunOutcome::OutOfMemory => Some((earlier, run)),
+        _ => None,
+    });
+    let kept: Vec<String> = failed
+        .filter_map(|(earlier, run)| {
+            let came = run.command.env.iter().filter(|change| {
+                change.name != *EDITS
+                    && change.value.is_some()
+                    && !earlier.command.env.contains(change)
+                    && last.command.env.contains(change)
+            });
+            let names: Vec<_> = came.map(|change| change.name.to_string_lossy()).collect();
+            (!names.is_empty()).then(|| format!("{} of run {}", names.join(" and "), run.number))
+        })
+        .collect();
+    (!kept.is_empty()).then(|| {
+        format!(
+            "kept from runs that ran out of memory all the same: {}; it may go without",
+            kept.join(", ")
+        )
+    })
 }
 
 /// What to say of a last run that did not train, though one before it had, or had tried to.
@@ -287,7 +316,7 @@ fn for_all_parts(remedies: &[Remedy], command: &CommandLine) -> Vec<DocumentBloc
 mod tests {
     use super::*;
     use crate::event::{EventKind, Exit, Exited, Started};
-    use crate::state::tests::staged::StagedSession;
+    use crate::state::tests::staged::{StagedSession, gib, hello, record, step, text_of};
     use crate::units::{Pid, RunNumber};
 
     #[test]
@@ -327,6 +356,56 @@ mod tests {
         assert_eq!(
             named.as_deref(),
             Some("it ran with: oomph python train.py --batch-size 32")
+        );
+    }
+
+    #[test]
+    fn what_a_failed_remedy_left_in_the_command_is_told() {
+        let scene = StagedSession::training();
+        let mut state = scene.state.clone();
+        let conf = "PYTORCH_CUDA_ALLOC_CONF";
+        let mut add = |at: f64, what: EventKind| {
+            let at = crate::units::Moment::from_secs_f64(at);
+            state.apply(&crate::event::Event { at, what });
+        };
+        let plain = scene.state.runs[0].command.clone();
+        let mut segments = plain.clone();
+        segments.set_env(conf, Some("expandable_segments:True".into()));
+        let mut smaller = segments.clone();
+        smaller.argv.push("--half".into());
+        let started = |run: u32, command: &CommandLine| {
+            EventKind::Started(Started {
+                run: RunNumber(run),
+                pid: Pid(100 * run as i32),
+                command: command.clone(),
+                remedies: Vec::new(),
+                predicted_peak: None,
+                prediction: None,
+                numerics: None,
+            })
+        };
+        let ended = |run: u32, code: i32| {
+            let left = Vec::new();
+            let (run, exit) = (RunNumber(run), Exit::Code(code));
+            EventKind::Exited(Exited { run, exit, left })
+        };
+        add(12.0, ended(1, 1));
+        add(13.0, started(2, &segments));
+        add(13.5, hello(2, 200, None));
+        let failed = record(200, gib(18.0), gib(19.0), gib(2.0), gib(0.4));
+        add(14.0, EventKind::OomText(text_of(&failed)));
+        add(14.0, EventKind::Oom(failed));
+        add(15.0, ended(2, 1));
+        add(16.0, started(3, &smaller));
+        add(17.0, hello(3, 300, None));
+        add(18.0, step(300, 1, gib(4.0), gib(20.0)));
+        add(20.0, ended(3, 0));
+        let said = kept_of_failed(&state);
+        assert_eq!(
+            said.as_deref(),
+            Some(
+                "kept from runs that ran out of memory all the same: PYTORCH_CUDA_ALLOC_CONF of run 2; it may go without"
+            )
         );
     }
 }
