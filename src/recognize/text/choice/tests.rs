@@ -165,7 +165,7 @@ fn a_part_of_a_batch_beside_it_is_not_sure() {
         .replace("int)", "int, default=512)");
     assert_eq!(
         of_script("python train.py", &by_default, None),
-        "not sure: --minibatch_size 64 default, --batch_size 512 default"
+        "not sure: --minibatch_size 64 default at train.py:2, --batch_size 512 default at train.py:1"
     );
 }
 
