@@ -54,6 +54,12 @@ const RAY_ADVICE: [&str; 3] = [
     "RAY_memory_usage_threshold=0.98 lets the node fill further before Ray kills, RAY_memory_monitor_refresh_ms=0 leaves it to the kernel",
 ];
 
+const PLATFORM_ADVICE: [&str; 3] = [
+    "more memory for it: requests and limits of the pod (equal, so that a busy node evicts others first), memory of the ECS task or Batch job, spark.executor.memoryOverhead, Dask's memory_limit",
+    "fewer DataLoader workers, or a smaller prefetch_factor (each worker has a copy of the dataset's Python objects)",
+    "a node with more RAM, or fewer jobs on it",
+];
+
 /// What helps where nothing tells what filled the memory.
 const KILLED_ADVICE: [&str; 3] = [
     "fewer DataLoader workers, or a smaller prefetch_factor",
@@ -73,6 +79,7 @@ fn advice(case: &OomContext) -> Vec<Phrase> {
             .chain(usual())
             .collect(),
         Some(OomSign::RayMonitor) => RAY_ADVICE.map(Phrase::from).to_vec(),
+        Some(OomSign::Platform) => PLATFORM_ADVICE.map(Phrase::from).to_vec(),
         Some(OomSign::Killed) => KILLED_ADVICE.map(Phrase::from).to_vec(),
         Some(OomSign::MapWorker) => MAP_ADVICE.map(Phrase::from).to_vec(),
         Some(OomSign::PageFile) => PAGE_FILE_ADVICE.map(Phrase::from).to_vec(),
@@ -96,6 +103,9 @@ fn how(case: &OomContext) -> &'static str {
         }
         (Some(OomSign::RayMonitor), _) => {
             "Ray's monitor ended it before the kernel would have: the node as a whole was nearly out of RAM."
+        }
+        (Some(OomSign::Platform), _) => {
+            "What runs it (Kubernetes, ECS, YARN, Dask) ended it: it had more RAM than its limit, or the node was short of RAM and it had more than it asked for."
         }
         (Some(OomSign::PageFile), _) => {
             "Windows promises no memory that RAM and page file together could not hold, used or not. Nothing was killed."

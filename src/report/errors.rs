@@ -154,6 +154,7 @@ fn title(of: &OfMessage) -> String {
         (_, Some(OomSign::Preallocation)) => " (at its start)",
         (_, Some(OomSign::Overflow)) => " (a size that overflowed)",
         (_, Some(OomSign::RayMonitor)) => " (Ray's monitor)",
+        (_, Some(OomSign::Platform)) => " (ended by what runs it)",
         (_, Some(OomSign::PageFile)) => " (Windows' page file)",
         (_, Some(OomSign::MapWorker)) => " (a process that prepares data is gone)",
         (_, Some(OomSign::LockedPages)) => " (locked memory)",

@@ -184,6 +184,7 @@ impl OomIncident {
                 | OomSign::Overflow
                 | OomSign::PageFile
                 | OomSign::RayMonitor
+                | OomSign::Platform
                 | OomSign::MapWorker
                 | OomSign::LockedPages
                 | OomSign::Other,

@@ -604,6 +604,16 @@ pub(super) fn messages() -> Vec<(&'static str, OomReport, Cause, Certainty)> {
             HostMemory,
             Certain,
         ),
+        (
+            "the host, ended by what runs it",
+            OomReport {
+                kind: OomKind::HostOom,
+                sign: Some(OomSign::Platform),
+                ..OomReport::default()
+            },
+            HostMemory,
+            Certain,
+        ),
     ]
 }
 
