@@ -55,7 +55,7 @@ const RAY_ADVICE: [&str; 3] = [
 ];
 
 const PLATFORM_ADVICE: [&str; 3] = [
-    "more memory for it: requests and limits of the pod (equal, so that a busy node evicts others first), memory of the ECS task or Batch job, spark.executor.memoryOverhead, Dask's memory_limit",
+    "more memory for it: requests and limits of the pod (equal, so that a busy node evicts others first), memory of the ECS task or Batch job, spark.executor.memoryOverhead",
     "fewer DataLoader workers, or a smaller prefetch_factor (each worker has a copy of the dataset's Python objects)",
     "a node with more RAM, or fewer jobs on it",
 ];
@@ -105,7 +105,7 @@ fn how(case: &OomContext) -> &'static str {
             "Ray's monitor ended it before the kernel would have: the node as a whole was nearly out of RAM."
         }
         (Some(OomSign::Platform), _) => {
-            "What runs it (Kubernetes, ECS, YARN, Dask) ended it: it had more RAM than its limit, or the node was short of RAM and it had more than it asked for."
+            "What runs it (Kubernetes, ECS, YARN) ended it: it had more RAM than its limit, or the node was short of RAM and it had more than it asked for."
         }
         (Some(OomSign::PageFile), _) => {
             "Windows promises no memory that RAM and page file together could not hold, used or not. Nothing was killed."

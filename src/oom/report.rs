@@ -102,7 +102,7 @@ pub enum OomSign {
     PageFile,
     /// Ray's monitor of a node's memory.
     RayMonitor,
-    /// What runs containers and workers (Kubernetes, ECS, YARN, Dask) has ended one for the memory that it had.
+    /// What runs containers and workers (Kubernetes, ECS, YARN) has ended one for the memory that it had.
     Platform,
     /// A process that prepares a data set (Hugging Face's `map` with num_proc) and is gone, it is not said why.
     MapWorker,
