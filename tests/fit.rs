@@ -538,8 +538,9 @@ fn a_batch_in_a_config_file_is_fitted_in_a_copy_of_it() {
         });
         let value = value.unwrap_or_else(|| panic!("{answer}\n{said}"));
         assert!(value > 16, "{answer}");
-        let place =
-            format!("  python3 train.py -t run.json\n  with {name} {value} in run.json:{line}\n");
+        let place = format!(
+            "  oomph python3 train.py -t run.json\n  with {name} {value} in run.json:{line}\n"
+        );
         assert!(answer.contains(&place), "{answer}");
     }
 }

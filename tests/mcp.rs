@@ -333,6 +333,10 @@ fn what_was_started_goes_on_without_the_server_and_is_stopped_by_it() {
     second.wait_for_end(&id);
     let again = second.answer("start_again", json!({"session": failed}));
     let own = again["started"].as_str().expect("a session").to_string();
+    wait_until("steps of the one to be stopped", PATIENCE, || {
+        let read = second.answer("wait_for_session", json!({"session": own, "seconds": 0}));
+        read["session"]["steps"].as_u64() > Some(0)
+    });
     let stopping = second.answer("stop_session", json!({"session": own}));
     assert_eq!(stopping["stopping"], true);
     let ended = second.wait_for_end(&own);
