@@ -108,14 +108,11 @@ pub fn handed_out(step: &Trace) -> Option<Vec<u64>> {
     let size_of = |player: &TracePlayer<'_>, block: Option<BlockId>| {
         block.map(|block| player.allocator.size_of(block))
     };
-    let carried: Vec<Option<BlockId>> = player.live.clone();
-    let mut sizes: Vec<Option<u64>> = carried
-        .into_iter()
-        .map(|block| size_of(&player, block))
-        .collect();
-    for at in 0..step.events.len() {
+    let carried = player.live.iter();
+    let mut sizes: Vec<Option<u64>> = carried.map(|block| size_of(&player, *block)).collect();
+    for (at, event) in step.events.iter().enumerate() {
         player.play_events(at..at + 1);
-        if let Some(TraceEvent::Alloc(_)) = step.events.get(at) {
+        if let TraceEvent::Alloc(_) = event {
             let block = player.live.last().copied().flatten();
             sizes.push(size_of(&player, block));
         }

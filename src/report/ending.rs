@@ -105,7 +105,7 @@ pub fn kept_of_failed(state: &State) -> Option<String> {
         .collect();
     (!kept.is_empty()).then(|| {
         format!(
-            "kept from runs that ran out of memory all the same: {}; it may go without",
+            "still set from runs that ran out of memory anyway: {}; it may not be needed",
             kept.join(", ")
         )
     })
@@ -404,7 +404,7 @@ mod tests {
         assert_eq!(
             said.as_deref(),
             Some(
-                "kept from runs that ran out of memory all the same: PYTORCH_CUDA_ALLOC_CONF of run 2; it may go without"
+                "still set from runs that ran out of memory anyway: PYTORCH_CUDA_ALLOC_CONF of run 2; it may not be needed"
             )
         );
     }
