@@ -262,18 +262,50 @@ def chunked(which):
     return {"losses": losses, "ballast": ballast.bytes(), "fixed": 4 * bytes_of(model)}
 
 
+class Passing(torch.autograd.Function):
+    """Takes memory of the sizes given: the first is free again at once, the others stay for the backward."""
+
+    @staticmethod
+    def forward(ctx, weight, given, sizes):
+        scratch = torch.empty(sizes[0], dtype=torch.uint8, device=weight.device)
+        del scratch
+        kept = [torch.empty(size, dtype=torch.uint8, device=weight.device) for size in sizes[1:]]
+        ctx.save_for_backward(weight, *kept)
+        return given * weight[: given.shape[1]]
+
+    @staticmethod
+    def backward(ctx, gradient):
+        weight, *_ = ctx.saved_tensors
+        return torch.full_like(weight, 1e-3) * gradient.mean(), None, None
+
+
+class CutUp(nn.Module):
+    """A layer whose passing memory is asked for in growing blocks."""
+
+    def __init__(self, weight, sizes):
+        super().__init__()
+        self.weight, self.sizes = nn.Parameter(torch.linspace(0.5, 1, weight // 4)), sizes
+
+    def forward(self, given):
+        return Passing.apply(self.weight, given, self.sizes)
+
+
 def pieces(which):
-    """What lies in the cache before the first step is cut up by the optimizer's state, and a step needs it whole."""
-    model = MODELS[which]().to(DEVICE)
+    """The optimizer's state takes a piece of a block that a step has freed, and the next step needs another."""
+    unit = GIB >> (7 if which == 0 else 8)
+    sizes = ((50, 60, 110), (50, 60, 130), (40, 45, 50, 70))[which]
+    model = CutUp(64 * unit, [size * unit for size in sizes]).to(DEVICE)
     ballast = Ballast()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False)
     losses = []
-    for _ in range(6):
-        for parts in (12, 10):
-            torch.empty(bytes_of(model) // parts, dtype=torch.uint8, device=DEVICE)
-        kept = [torch.empty(bytes_of(model) // parts, dtype=torch.uint8, device=DEVICE) for parts in (10, 6)]
-        losses += steps(model, optimizer, count=1)
-        del kept
+    for step in range(6):
+        given = torch.linspace(-1, 1 + step, 8 * 256, device=DEVICE).view(8, 256)
+        optimizer.zero_grad()
+        loss = model(given).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        del loss
     reserved = 0 if SMALL else torch.cuda.max_memory_reserved()
     return {"losses": losses, "ballast": ballast.bytes(), "reserved": reserved}
 
