@@ -10,6 +10,7 @@ pub(crate) mod choice;
 pub(crate) mod computed;
 mod constants;
 mod declared;
+mod divisions;
 mod docopt;
 mod hydra;
 mod learning_rate;
@@ -28,6 +29,7 @@ use crate::event::{ParsedNumber, SourceNumber, SourceNumberKind, crc32};
 use branches::{BranchCondition, BranchSwitches};
 pub use choice::{BatchFinding, BatchSpot, HowSure, SpotKind};
 pub use computed::BatchRules;
+use divisions::Divisions;
 pub(crate) use hydra::{hydra_config, hydra_files};
 pub(crate) use module_path::{added_directories, asked_packages};
 pub(crate) use paths::{
@@ -102,8 +104,7 @@ pub struct ProgramText {
     pub(crate) others: Vec<TextNumber>,
     /// What the script and what it imports name as a part of something: `.train`, `"train"`.
     parts: BTreeSet<String>,
-    /// Pairs of names where the text divides the first by the second.
-    divided: Vec<(String, String)>,
+    divisions: Divisions,
     /// Names that the text takes as its batch: `batch_size = hp.voc_batch_size`.
     taken_as_batch: BTreeSet<String>,
     /// Pairs of names of which the text takes the first and leaves the second, at least to begin with.
@@ -225,7 +226,7 @@ impl ProgramText {
         let chosen = all.iter().flat_map(|said| said.chosen());
         text.chosen = chosen.map(|(a, b)| (a.into(), b.into())).collect();
         text.taken_as_batch = taken_as_batch(&read);
-        text.divided = read.iter().flat_map(|(_, said)| divisions(said)).collect();
+        text.divisions = Divisions::read(read.iter().map(|(_, said)| said));
         // A number of a file has the file's checksum.
         for (source, _) in &read {
             let mut crc = None;
@@ -286,10 +287,7 @@ impl ProgramText {
 
     /// Whether the text divides a total among devices, or something by a device's batch, and so counts micro-batches.
     pub(crate) fn shares(&self, total: &str, of_device: &str) -> bool {
-        let mut divided = self.divided.iter();
-        divided.any(|(what, through)| {
-            through == of_device || what == total && family::is_ranks(through)
-        })
+        self.divisions.shares(total, of_device)
     }
 
     /// Whether the text takes the number of this name as its batch, whatever it is called.
@@ -299,8 +297,7 @@ impl ProgramText {
 
     /// Whether the text divides one number by another.
     pub(crate) fn divides(&self, name: &str, by: &str) -> bool {
-        let mut divided = self.divided.iter();
-        divided.any(|(what, through)| what == name && through == by)
+        self.divisions.divides(name, by)
     }
 }
 
@@ -553,33 +550,6 @@ fn is_divided_by_batch(said: &SourceStatements<'_>) -> bool {
         (first == "assert" || first == "if" && is_refused())
             && signs.any(|sign| tokens.is_operator(sign, "%") && divides(sign) == Some(true))
     })
-}
-
-/// `batch_size // accumulation`, `args.batch_size / args.accumulation`; also by the ranks, and by a device's batch.
-fn divisions(said: &SourceStatements<'_>) -> Vec<(String, String)> {
-    let tokens = &said.tokens;
-    let by = (1..tokens.all.len()).filter(|at| {
-        ["/", "//", "/=", "//="]
-            .iter()
-            .any(|op| tokens.is_operator(*at, op))
-    });
-    let pairs = by.flat_map(|at| {
-        // Through a name, or through a product in brackets.
-        let factors = match tokens.is_operator(at + 1, "(") {
-            true => tokens.split(at + 2..tokens.after(at + 1).saturating_sub(1), "*"),
-            false => std::iter::once(at + 1..tokens.all.len()).collect(),
-        };
-        let what = tokens.is_name(at - 1).then(|| tokens.text(at - 1));
-        factors.into_iter().filter_map(move |factor| {
-            let (dotted, _) = tokens.dotted(factor.start, factor.end)?;
-            let through = dotted.rsplit('.').next()?;
-            let is_told = family::is_accumulation(through)
-                || family::is_ranks(through)
-                || family::is_batch_of_device(through);
-            is_told.then_some((what?.to_string(), through.to_string()))
-        })
-    });
-    pairs.take(1000).collect()
 }
 
 /// What the first words of a description say: "batch size per GPU", "the total batch size (default: 64)"; nothing where it
