@@ -5,6 +5,7 @@ use crate::command::{CommandLine, Word};
 use crate::event::{GivenSize, NamedNumber};
 use crate::recognize::LaunchEnvironment;
 use crate::recognize::argument::InsertPoint;
+use crate::recognize::learned::{KnobEffect, KnobPlace};
 use crate::recognize::text::{ProgramSource, ProgramText, SourceRole};
 
 /// An argument of argparse with a number.
@@ -282,6 +283,40 @@ fn accumulation_moves_along() {
     );
     let (.., steps) = found("python t.py", &told).unwrap();
     assert_eq!(steps, ["--grad-accum-steps"]);
+}
+
+#[test]
+fn a_batch_of_which_the_model_was_given_one_part_stays_and_the_parts_become_more() {
+    let source = |line: &str, told: &Knobs| {
+        let command = command(line);
+        let launch = LaunchEnvironment {
+            told: Some(told),
+            ..LaunchEnvironment::default()
+        };
+        let source = Recognized::new(&command, &launch).batch_source().unwrap();
+        let names = |knobs: &[Knob<'_>]| -> Vec<String> {
+            knobs.iter().map(|knob| knob.name.clone()).collect()
+        };
+        (names(&source.sizes), names(&source.steps), source.at_once)
+    };
+    let of_steps = (vec![], vec!["--grad-accum-steps".to_string()], 16);
+    for typed in [true, false] {
+        let mut told = told(
+            &[&[16, 1024]],
+            &[
+                number("--batch-size", 64, typed),
+                number("--grad-accum-steps", 4, typed),
+            ],
+        );
+        let line = match typed {
+            true => "python t.py --batch-size 64 --grad-accum-steps 4",
+            false => "python t.py",
+        };
+        assert_eq!(source(line, &told), of_steps, "{line}");
+        // As many ranks explain it as well.
+        told.world = 4;
+        assert_eq!(source(line, &told).0, ["--batch-size"], "{line}");
+    }
 }
 
 #[test]
