@@ -2,16 +2,28 @@
 //! neither be read nor compared with another. It is what was reached in the last seconds, and every part of the screen shows this one.
 
 use super::{DeviceState, RankState, Series, State};
+use crate::event::Sample;
 use crate::units::{Bytes, Moment};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// How long a peak counts as current.
 const RECENT: Duration = Duration::from_secs(5);
 
+/// Samples kept of them at most: ten a second.
+const SAMPLES: usize = 64;
+
 /// A look at the allocator hardly ever falls on the peak of a step, but from this share of PyTorch's own peak on it is taken for it.
 const AT_THE_PEAK: f64 = 0.97;
 
 impl DeviceState {
+    /// What was reserved at most in the seconds before `at`, within one run: a program that gives its cache back after every step
+    /// has little reserved at most moments, and as much at its peaks as they need.
+    pub fn recently_reserved(&self, state: &State, at: Moment) -> Option<Bytes> {
+        self.reserved.value_at(at)?;
+        self.reserved.max_between(begin(state, at), at)
+    }
+
     /// What was allocated at most in the seconds before `at`, within one run.
     pub fn current_peak(&self, state: &State, at: Moment) -> Option<Bytes> {
         let run = state.run();
@@ -23,7 +35,52 @@ impl DeviceState {
     }
 }
 
+/// The samples of the last seconds that no later one exceeds, the highest first.
+#[derive(Debug, Clone, Default)]
+pub struct HighSamples(VecDeque<(Moment, Sample)>);
+
+impl HighSamples {
+    /// After the last one: alone it is the process's latest sample, which is kept anyway.
+    pub(super) fn ended(&mut self) {
+        if self.0.len() == 1 {
+            self.0 = VecDeque::new();
+        }
+    }
+
+    pub(super) fn push(&mut self, at: Moment, sample: &Sample) {
+        let kept = &mut self.0;
+        let high = |sample: &Sample| (sample.reserved, sample.allocated);
+        while kept
+            .back()
+            .is_some_and(|(_, last)| high(last) <= high(sample))
+        {
+            kept.pop_back();
+        }
+        let from = recent(at);
+        while kept.front().is_some_and(|(first, _)| *first < from) || kept.len() >= SAMPLES {
+            kept.pop_front();
+        }
+        kept.push_back((at, sample.clone()));
+    }
+}
+
 impl RankState {
+    /// The sample of its last seconds with the most reserved, and of those the one with the most allocated: what is known of the
+    /// allocator's pieces at the peak that stands beside them. Between two steps there are many free ones that the next step fills.
+    pub fn sample_at_peak(&self) -> Option<&Sample> {
+        let high = self.recent_samples.0.front().or(self.sample.as_ref());
+        high.map(|(_, sample)| sample)
+    }
+
+    /// What was cached then.
+    pub fn cached_at_peak(&self, state: &State) -> Option<Bytes> {
+        let (last, _) = self.sample.as_ref()?;
+        // Of a run that has ended nothing is known now.
+        let before_end = || current_peak(&self.allocated, Some(self), state, *last);
+        let allocated = self.current_peak(state).or_else(before_end)?;
+        Some(self.sample_at_peak()?.reserved - allocated)
+    }
+
     /// What the process allocated at most in the seconds before now.
     pub fn current_peak(&self, state: &State) -> Option<Bytes> {
         current_peak(&self.allocated, Some(self), state, state.now)
@@ -48,9 +105,13 @@ fn current_peak(
     Some(of_run.map_or(seen, |peak| peak.max(seen)))
 }
 
+fn recent(at: Moment) -> Moment {
+    Moment(at.0.saturating_sub(RECENT.as_micros() as u64))
+}
+
 /// From when on a peak counts as current at `at`, the run before left out.
 fn begin(state: &State, at: Moment) -> Moment {
-    let recent = Moment(at.0.saturating_sub(RECENT.as_micros() as u64));
+    let recent = recent(at);
     let mut begun = state.runs.iter().rev().map(|run| run.started);
     let begun = begun.find(|begun| *begun <= at);
     begun.map_or(recent, |begun| begun.max(recent))
@@ -58,7 +119,8 @@ fn begin(state: &State, at: Moment) -> Moment {
 
 #[cfg(test)]
 mod tests {
-    use crate::state::tests::staged::{StagedSession, gib, step};
+    use crate::event::{EventKind, Sample};
+    use crate::state::tests::staged::{StagedSession, gib, sample, step};
     use crate::units::Bytes;
 
     #[test]
@@ -86,5 +148,39 @@ mod tests {
         let state = &scene.state;
         let later = state.devices[0].current_peak(state, state.now);
         assert_eq!(later, Some(Bytes::gib(6)));
+    }
+
+    #[test]
+    fn what_is_known_of_the_peak_is_of_one_moment() {
+        let mut scene = StagedSession::training();
+        let sampled =
+            |scene: &mut StagedSession, at: f64, allocated: f64, reserved: f64, pieces: f64| {
+                let inactive_split = Some(gib(pieces));
+                scene.add(
+                    at,
+                    EventKind::Sample(Sample {
+                        inactive_split,
+                        ..sample(100, 0, gib(allocated), gib(reserved))
+                    }),
+                );
+            };
+        // A step, and what its end leaves: free pieces, and a cache that is given back.
+        sampled(&mut scene, 1.0, 12.0, 12.5, 0.4);
+        sampled(&mut scene, 1.1, 4.0, 12.5, 6.0);
+        sampled(&mut scene, 1.2, 4.0, 5.0, 0.9);
+        let state = &scene.state;
+        let rank = &state.runs[0].ranks[0];
+        let of_peak = rank
+            .sample_at_peak()
+            .and_then(|sample| sample.inactive_split);
+        assert_eq!(of_peak, Some(gib(0.4)));
+        assert_eq!(rank.cached_at_peak(state), Some(gib(0.5)));
+        let parts = state.devices[0].breakdown_at_peak(state);
+        assert_eq!(parts.cached, Some(gib(0.5)));
+        // By then all that is past.
+        sampled(&mut scene, 7.0, 4.0, 5.0, 0.9);
+        let rank = &scene.state.runs[0].ranks[0];
+        let of_peak = rank.sample_at_peak().map(|sample| sample.reserved);
+        assert_eq!(of_peak, Some(gib(5.0)));
     }
 }

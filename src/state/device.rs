@@ -185,10 +185,30 @@ impl Breakdown {
 impl DeviceState {
     /// The breakdown by the latest readings.
     pub fn breakdown(&self, state: &State) -> Breakdown {
+        let of_pytorch = self.allocated.current().zip(self.reserved.current());
+        self.breakdown_of(state, of_pytorch)
+    }
+
+    /// The breakdown at the peak of the last seconds.
+    pub fn breakdown_at_peak(&self, state: &State) -> Breakdown {
+        self.breakdown_of(state, self.recent_peak(state))
+    }
+
+    /// What was allocated and reserved at most in the last seconds.
+    fn recent_peak(&self, state: &State) -> Option<(Bytes, Bytes)> {
+        let latest = self.reserved.current()?;
+        let reserved = self.recently_reserved(state, state.now).unwrap_or(latest);
+        let allocated = self.current_peak(state, state.now)?;
+        Some((allocated.min(reserved), reserved))
+    }
+
+    /// The breakdown with so much allocated and reserved.
+    fn breakdown_of(&self, state: &State, of_pytorch: Option<(Bytes, Bytes)>) -> Breakdown {
         let mut parts = Breakdown::default();
         let ranks = self.ranks(state);
-        let reserved = self.reserved.current().filter(|_| !ranks.is_empty());
-        if let (Some(allocated), Some(reserved)) = (self.allocated.current(), reserved) {
+        let of_pytorch = of_pytorch.filter(|_| !ranks.is_empty());
+        let reserved = of_pytorch.map(|(_, reserved)| reserved);
+        if let Some((allocated, reserved)) = of_pytorch {
             let structures = self.structures(&ranks);
             let gathered = self.gathered(&ranks);
             parts = Breakdown::of_allocator(&structures, allocated, reserved, gathered);
@@ -285,7 +305,7 @@ impl DeviceState {
         let ranks: Vec<&RankState> = run.ranks.iter().filter(was_here).collect();
         let (last, _) = self.reserved.last().filter(|_| !ranks.is_empty())?;
         let allocated = self.current_peak(state, last)?;
-        let reserved = self.reserved.value_at(last)?.max(allocated);
+        let reserved = self.recently_reserved(state, last)?.max(allocated);
         let gathered = self.gathered(&ranks);
         let structures = self.structures(&ranks);
         let mut parts = Breakdown::of_allocator(&structures, allocated, reserved, gathered);
@@ -308,8 +328,21 @@ impl DeviceState {
     /// set.
     pub fn headroom(&self, state: &State) -> Option<Headroom> {
         let reserved = self.reserved.current().unwrap_or(Bytes::ZERO);
+        self.headroom_above(reserved, &self.breakdown(state))
+    }
+
+    /// The same at the peak of the last seconds.
+    pub fn headroom_at_peak(&self, state: &State) -> Option<Headroom> {
+        let reserved = self.recent_peak(state).map(|(_, reserved)| reserved);
+        self.headroom_above(
+            reserved.unwrap_or(Bytes::ZERO),
+            &self.breakdown_at_peak(state),
+        )
+    }
+
+    fn headroom_above(&self, reserved: Bytes, of: &Breakdown) -> Option<Headroom> {
         let under_limit = self.limit.map(|limit| limit - reserved);
-        let (free, is_upper_bound) = match self.breakdown(state).free {
+        let (free, is_upper_bound) = match of.free {
             Some(free) => (free, false),
             None => (self.capacity? - reserved, true),
         };

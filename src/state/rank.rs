@@ -1,5 +1,6 @@
 //! A process of the training, as its probe reports it.
 
+use super::current_peak::HighSamples;
 use super::{Keyed, Resolution, Series, StepMarks, StepTraces};
 use crate::event::{
     Hello, HostGrowthSpot, LoaderSettings, Patchable, Patched, ProbeDevice, ProbeErrors, Rehearsal,
@@ -22,6 +23,8 @@ pub struct RankState {
     pub device: Option<Uuid>,
     /// Its latest sample on that device.
     pub sample: Option<(Moment, Sample)>,
+    /// The highest samples of the last seconds on that device.
+    pub recent_samples: HighSamples,
     /// `allocated` over time on that device.
     pub allocated: Series,
     /// The largest `allocated` of the run.
@@ -149,6 +152,7 @@ impl RankState {
     /// first, the smallest and the last.
     pub(super) fn condense(&mut self) {
         self.allocated.thin(SHAPE);
+        self.recent_samples = HighSamples::default();
         self.retries = self.retries.last().copied().into_iter().collect();
         (self.patchable, self.rehearsal) = (None, None);
         (self.traces, self.retainers) = (StepTraces::default(), None);

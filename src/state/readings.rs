@@ -4,6 +4,7 @@
 use crate::event::{
     DeviceReading, Hello, Level, NvmlState, ProbeDevice, ProbeGone, Sample, Step, Structure,
 };
+use crate::state::current_peak::HighSamples;
 use crate::state::device::NonTorch;
 use crate::state::indexed::push_bounded;
 use crate::state::rank::DeviceUsage;
@@ -132,6 +133,7 @@ impl State {
             return;
         };
         rank.disconnected = Some(at);
+        rank.recent_samples.ended();
         rank.allocated.gap(at);
         let devices: Vec<Uuid> = rank.usages.iter().map(|held| held.device.clone()).collect();
         for device in devices {
@@ -201,6 +203,7 @@ impl RankState {
         if let Some((device, at, sample)) = most {
             if self.device.as_ref().is_some_and(|before| *before != device) {
                 self.allocated.gap(at);
+                self.recent_samples = HighSamples::default();
             }
             self.device = Some(device);
             self.sample = Some((at, sample));
@@ -304,6 +307,7 @@ impl State {
         }
         if rank.device.as_ref() == Some(&uuid) {
             rank.allocated.push(at, sample.allocated);
+            rank.recent_samples.push(at, sample);
             rank.steps
                 .marks
                 .sampled(sample.allocated, sample.alloc_retries);

@@ -200,7 +200,7 @@ fn headroom_pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<He
         return pieces_while_failing(run, device, figures);
     }
     let mut pieces = Vec::new();
-    if let Some(room) = device.headroom(state) {
+    if let Some(room) = device.headroom_at_peak(state) {
         // What a process holds beside PyTorch's memory is taken off here as it is where the need of a run is compared.
         let (about, why, free) = match (room.is_upper_bound, device.limit) {
             (true, None) => ("≈ ", " (no NVML)", room.bytes - NON_TORCH_USUAL),

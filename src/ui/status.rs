@@ -385,7 +385,8 @@ pub(super) fn draw_smallest(canvas: &mut Canvas, view: &View, scene: &Scene) {
     }
     if let Some(device) = view.device(state) {
         let figures = Figures::new(device.capacity);
-        let held = device.used.current().or(device.reserved.current());
+        let reserved = || device.recently_reserved(state, state.now);
+        let held = device.used.current().or_else(reserved);
         let held = held.map_or("?".to_string(), |bytes| figures.gib(bytes));
         let of = device.capacity.map_or(String::new(), |capacity| {
             format!("/{}", figures.gib(capacity))

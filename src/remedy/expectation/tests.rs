@@ -9,7 +9,7 @@ use crate::event::{
 use crate::forecast::ForecastInputs;
 use crate::recognize::LaunchEnvironment;
 use crate::remedy::{FitVerdict, Remedy, RemedyId, RemedyInputs, remedies};
-use crate::state::{OomIncident, RankState, Run, Series, State, StepTrack};
+use crate::state::{OomIncident, RankState, Run, State, StepTrack};
 use crate::units::{Bytes, Moment, Pid, RunNumber};
 
 fn command() -> CommandLine {
@@ -42,37 +42,15 @@ fn hello() -> Hello {
 fn state(steps: u64, floor: u64, peak: u64) -> State {
     let rank = RankState {
         hello: hello(),
-        joined: Moment::ZERO,
-        device: None,
-        sample: None,
-        allocated: Series::default(),
         allocated_peak: Bytes::gib(peak),
         reserved_peak: Bytes::gib(peak),
-        peaks_before_retry: None,
-        inactive_split_peak: None,
-        peak_step: None,
-        retries: Vec::new(),
         steps: StepTrack {
             count: steps,
             baselines: (0..steps).map(|step| (step, Bytes::gib(floor))).collect(),
             peak: (steps > 0).then_some(Bytes::gib(peak)),
             ..StepTrack::default()
         },
-        structure: None,
-        structures: Default::default(),
-        host: Default::default(),
-        usages: Default::default(),
-        patchable: None,
-        rehearsal: None,
-        traces: Default::default(),
-        retainers: None,
-        patches: Vec::new(),
-        losses: Vec::new(),
-        seed: None,
-        ended_by_oom: false,
-        probe_errors: None,
-        disconnected: None,
-        said_end: false,
+        ..RankState::default()
     };
     State {
         runs: vec![Run {

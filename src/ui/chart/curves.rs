@@ -104,6 +104,7 @@ fn curves(state: &State, device: &DeviceState, known: &Window, until: Moment) ->
         let columns = series.columns(known.from, known.to, known.columns.into());
         let latest = match tone {
             Tone::Allocated => device.current_peak(state, at),
+            Tone::Reserved => device.recently_reserved(state, at),
             _ => series.value_at(at),
         };
         let last = columns.iter().rev().flatten().next();
@@ -360,11 +361,9 @@ mod tests {
             to: state.now,
             columns: 20,
         };
-        let [_, reserved, mut allocated] = curves(state, &state.devices[0], &window, state.now);
-        assert!(allocated.latest > reserved.latest, "{:?}", allocated.latest);
-        allocated.stay_below(&reserved);
-        assert_eq!(allocated.latest, reserved.latest);
-        assert_eq!(allocated.at, reserved.at);
+        let [_, reserved, allocated] = curves(state, &state.devices[0], &window, state.now);
+        assert_eq!(allocated.latest, Some(gib(15.0)));
+        assert_eq!(reserved.latest, Some(gib(16.0)), "of the same seconds");
     }
 
     #[test]

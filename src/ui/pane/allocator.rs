@@ -63,6 +63,14 @@ impl PoolColumn {
         }
     }
 
+    /// With no more free pieces than so much.
+    fn with_pieces_within(self, most: Bytes) -> PoolColumn {
+        PoolColumn {
+            inactive_split: self.inactive_split.map(|pieces| pieces.min(most)),
+            ..self
+        }
+    }
+
     /// What is in `self` but not in `part`.
     fn without(self, part: PoolColumn) -> PoolColumn {
         let rest = |all: Option<Bytes>, part: Option<Bytes>| Some(all? - part?);
@@ -77,14 +85,14 @@ impl PoolColumn {
     }
 }
 
-/// Whose allocator is shown, if there are several, and of when its figures are: those beside the chart are of a peak.
+/// Whose allocator is shown, if there are several, and of when its figures are: the moment of those beside the chart.
 fn moment_words(view: &View, state: &State) -> Option<String> {
     let run = state.run()?;
     let rank = rank_on(state, view.device(state)?)?;
     let when = match (run.ended, at_oom(state, rank)) {
         (_, Some(_)) => "when memory ran out",
-        (Some(_), None) => "last seen",
-        (None, None) => "now",
+        (Some(_), None) => "before the end",
+        (None, None) => "peak of the last 5 s",
     };
     Some(match rank_name(run, rank) {
         Some(name) => format!("{name}, {when}"),
@@ -142,6 +150,15 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
     let small = sample
         .small_pool
         .map_or(PoolColumn::default(), PoolColumn::new);
+    // A look at the allocator falls a little before or after a peak: what was cached at the peak is known exactly.
+    let all = match rank.cached_at_peak(state) {
+        Some(cached) if at_oom(state, rank).is_none() => all.with_pieces_within(cached),
+        Some(_) | None => all,
+    };
+    let small = match all.inactive_split {
+        Some(pieces) => small.with_pieces_within(pieces),
+        None => small,
+    };
     let has_pools = sample.small_pool.is_some();
     let (pools, words): (&[PoolColumn], u16) = match (has_pools, canvas.area.width) {
         (true, 130..) => (&[small, all.without(small), all], WORDS),
@@ -198,9 +215,9 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
     }
 }
 
-/// The latest sample; of a process that ran out of memory the one at that moment, as beside the chart.
+/// The sample at the peak of the last seconds; of a process that ran out of memory the one at that moment, as beside the chart.
 fn sample_of<'a>(state: &'a State, rank: &'a RankState) -> Option<&'a Sample> {
-    at_oom(state, rank).or_else(|| Some(&rank.sample.as_ref()?.1))
+    at_oom(state, rank).or_else(|| rank.sample_at_peak())
 }
 
 /// The sample with which memory ran out in this process, if that ended the run.

@@ -237,23 +237,7 @@ fn by_readings(state: &State, device: &DeviceState) -> (Breakdown, BreakdownMome
     if let Some(breakdown) = before_end {
         return (breakdown, BreakdownMoment::BeforeEnd);
     }
-    let mut breakdown = device.breakdown(state);
-    if let (Some(reserved), Some(peak)) = (
-        device.reserved.current(),
-        device.current_peak(state, state.now),
-    ) && breakdown.activations_and_other.is_some()
-    {
-        let peak = peak.min(reserved);
-        let named = [
-            breakdown.parameters,
-            breakdown.gradients,
-            breakdown.optimizer_state,
-            breakdown.gathered,
-        ];
-        breakdown.activations_and_other = Some(peak - named.into_iter().flatten().sum());
-        breakdown.cached = Some(reserved - peak);
-    }
-    (breakdown, BreakdownMoment::RecentPeak)
+    (device.breakdown_at_peak(state), BreakdownMoment::RecentPeak)
 }
 
 /// What the list of devices has of one: the same figures.

@@ -148,7 +148,8 @@ impl DeviceTable<'_> {
         let of_device = breakdown::device_figures(self.state, row.device);
         let is_over = self.state.run().is_some_and(|run| run.ended.is_some());
         let last = sample.map(|(_, sample)| sample.allocated);
-        let reserved = sample.map(|(_, sample)| sample.reserved);
+        let at_peak = row.rank.and_then(|rank| rank.sample_at_peak());
+        let reserved = at_peak.map(|sample| sample.reserved);
         let (allocated, reserved) = match (is_over, row.is_alone) {
             (_, true) if of_device.allocated.is_some() => (of_device.allocated, of_device.reserved),
             (true, _) => (current.or(last), reserved),

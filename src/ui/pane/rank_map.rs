@@ -297,7 +297,7 @@ fn standing_out(found: &Outliers<'_>, state: &State) -> Vec<(String, Tone)> {
         let capacity = device.and_then(|device| device.capacity);
         let reserved = out.rank.sample.as_ref().map(|(_, sample)| sample.reserved);
         let gib = |bytes: Option<Bytes>| Figures::new(capacity).gib(bytes.unwrap_or_default());
-        let divided = device.map(|device| device.breakdown(state));
+        let divided = device.map(|device| device.breakdown_at_peak(state));
         let divided = divided.filter(|parts| parts.gathered.is_some());
         let divided = divided.map_or(String::new(), |parts| {
             let [shards, gathered, rest] = [
