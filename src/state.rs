@@ -13,6 +13,7 @@ mod oom;
 mod outliers;
 mod rank;
 mod readings;
+mod recent;
 mod run;
 mod series;
 mod step_band;

@@ -271,7 +271,7 @@ def main(program, *chosen):
     if made.offload is not None:
         ram = made.offload.ram
         said = dict(said, ram={"now": ram.now, "most": ram.most})
-    print(json.dumps(dict(said, patches=made.said, measured=made.measured)))
+    print(json.dumps(dict(said, patches=made.outcomes.said, measured=made.outcomes.measured)))
 
 
 if __name__ == "__main__":

@@ -124,7 +124,7 @@ def of_rank(rank, size, name, chosen):
         losses.append(loss.item().hex())
     patched.settle()
     if rank == 0:
-        told = {"losses": losses, "peak": peaks[-1], "is": how_it_is(made), "patches": patched.said}
+        told = {"losses": losses, "peak": peaks[-1], "is": how_it_is(made), "patches": patched.outcomes.said}
         print(json.dumps(told))
     dist.destroy_process_group()
 

@@ -8,7 +8,7 @@ from torch.utils import checkpoint
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "probe" / "units"))
 import support  # noqa: E402, F401
-from _oomph_probe.live import modules, steps  # noqa: E402
+from _oomph_probe.live import modules, step_hooks  # noqa: E402
 from _oomph_probe.rehearse import roots  # noqa: E402
 
 
@@ -62,9 +62,9 @@ class Optimizers(unittest.TestCase):
                 pass
 
         hooked = [each for each in torch.optim.Optimizer.__subclasses__() if hasattr(each.step, "hooked")]
-        self.assertEqual(steps.has_optimizer(module), bool(hooked))
+        self.assertEqual(step_hooks.has_optimizer(module), bool(hooked))
         Own([torch.ones(1, requires_grad=True)], {})
-        self.assertTrue(steps.has_optimizer(module))
+        self.assertTrue(step_hooks.has_optimizer(module))
 
 
 if __name__ == "__main__":

@@ -60,10 +60,10 @@ class PatchTest(unittest.TestCase):
         return made
 
     def outcome(self, made, name):
-        return made.said.get(name, (None, None))[0]
+        return made.outcomes.said.get(name, (None, None))[0]
 
     def words(self, made, name):
-        return made.said[name][1]
+        return made.outcomes.said[name][1]
 
 
 def every_class(cls):

@@ -28,7 +28,7 @@ class Amp(PatchTest):
         self.assertIsNone(flags.autocast)
         self.assertEqual([result.dtype for result in results], [float32] * 3)
         self.assertEqual(
-            made.said["amp"], ("applied", "bf16 autocast around the forward of Recording")
+            made.outcomes.said["amp"], ("applied", "bf16 autocast around the forward of Recording")
         )
 
     def test_an_exception_leaves_it(self):
@@ -144,7 +144,7 @@ class Amp(PatchTest):
         made = self.patch("amp")
         net = on("cpu", Recording())
         net(Tensor(1.0))
-        self.assertEqual((net.seen, made.said), ([None], {}))
+        self.assertEqual((net.seen, made.outcomes.said), ([None], {}))
 
     def test_a_scaler_that_is_off_does_not_count(self):
         keep = fake_torch.GradScaler(enabled=False)

@@ -54,9 +54,9 @@ class Loaders(PatchTest):
         for size in (1, 16, 63, None, True, 64.0):
             self.assertIs(self.cls([1], batch_size=size).batch_size, size)
         self.assertEqual(self.cls([1]).batch_size, 1)
-        self.assertEqual(made.said, {})
+        self.assertEqual(made.outcomes.said, {})
         made.settle()
-        self.assertEqual(made.said["batch"], ("declined", "no DataLoader of batch 64 was made"))
+        self.assertEqual(made.outcomes.said["batch"], ("declined", "no DataLoader of batch 64 was made"))
 
     def test_a_batch_sampler_of_its_own_is_left_alone_and_named(self):
         made = self.patch("batch=64:32")

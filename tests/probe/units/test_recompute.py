@@ -29,7 +29,7 @@ class Recomputation(PatchTest):
             self.assertEqual(again.value, before.value)
         self.assertEqual(self.checkpoint.kept, [])
         self.assertEqual(
-            made.said["recompute"], ("applied", "recomputed in backward: 3 Block")
+            made.outcomes.said["recompute"], ("applied", "recomputed in backward: 3 Block")
         )
 
     def test_dropout_in_a_compiled_graph_is_said_to_draw_otherwise(self):
@@ -77,7 +77,7 @@ class Recomputation(PatchTest):
                 net = compiled(Net([Dropping(p), Dropping(p)]))
                 made = self.patch("recompute")
                 outputs(net)
-                outcome, words = made.said["recompute"]
+                outcome, words = made.outcomes.said["recompute"]
                 self.assertEqual(outcome, "applied")
                 self.assertEqual("; under torch.compile, dropout" in words, expected)
 
@@ -286,7 +286,7 @@ class Recomputation(PatchTest):
             self.afresh()
             made = self.patch("recompute")
             outputs(net)
-            self.assertEqual(made.said, {})
+            self.assertEqual(made.outcomes.said, {})
             made.settle()
             self.assertIn("no model call", self.words(made, "recompute"))
 

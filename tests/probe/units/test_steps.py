@@ -1,11 +1,12 @@
 """Which optimizer steps are counted, and which are looked at: hooks called as torch does, by a clock of ours."""
+import contextlib
 import sys
 import types
 import unittest
 from unittest import mock
 
 import support  # noqa: F401
-from _oomph_probe.live import steps
+from _oomph_probe.live import step_hooks, steps
 
 MILLISECOND = 1_000_000
 
@@ -38,11 +39,10 @@ class Training:
             register_optimizer_step_pre_hook=lambda hook: hooks.update(before=hook),
             register_optimizer_step_post_hook=lambda hook: hooks.update(after=hook),
         )
-        self.clock = mock.patch.object(steps, "monotonic_ns", lambda: self.now)
-        with self.clock, mock.patch.dict(sys.modules, {"torch.optim.optimizer": torch_optimizer}):
+        with self.clock(), mock.patch.dict(sys.modules, {"torch.optim.optimizer": torch_optimizer}):
             self.steps = steps.Steps(7, types.SimpleNamespace(read=self.reading))
             torch = types.SimpleNamespace(cuda=types.SimpleNamespace(current_device=lambda: 0))
-            hooked = steps.StepHooks(
+            hooked = step_hooks.StepHooks(
                 self.lifetime, torch, self.steps, self.sampler, self.requests, tracing, recording=None,
                 structure=nothing, growth=nothing,
                 rehearsals=types.SimpleNamespace(asked_for=0, step_ended=lambda count: None),
@@ -50,6 +50,13 @@ class Training:
             hooked.register()
         self.after_backward = hooked.after_backward
         self.hooks = hooks
+
+    @contextlib.contextmanager
+    def clock(self):
+        """Every clock that a step is told by shows `now`."""
+        with mock.patch.object(steps, "monotonic_ns", lambda: self.now):
+            with mock.patch.object(step_hooks, "monotonic_ns", lambda: self.now):
+                yield
 
     def reading(self, device):
         self.read += 1
@@ -65,13 +72,13 @@ class Training:
         self.requests.asked = False
 
     def step(self, optimizer, inner=(), raises=False):
-        with self.clock:
+        with self.clock():
             self.hooks["before"](optimizer, (), {})
         for each in inner:
             self.step(each)
         self.now += MILLISECOND
         if not raises:
-            with self.clock:
+            with self.clock():
                 self.hooks["after"](optimizer, (), {})
 
 
@@ -125,7 +132,7 @@ class ByBackward(unittest.TestCase):
         self.classes = types.SimpleNamespace(Optimizer=type("Optimizer", (), {"step": lambda self: None}))
 
     def end(self):
-        with self.training.clock, mock.patch.dict(sys.modules, {"torch.optim.optimizer": self.classes}):
+        with self.training.clock(), mock.patch.dict(sys.modules, {"torch.optim.optimizer": self.classes}):
             self.training.now += MILLISECOND
             return self.training.after_backward()
 

@@ -46,7 +46,8 @@ knobs/ The numbers that set the program's sizes:
 
 patch/ Only where the user chose a patch at runtime, and then these change what they say:
 
-    patches        which ones, and what became of them
+    patches        which ones
+    outcomes       what became of each, and what it sees of its process
     recompute      activation checkpointing of repeated blocks
     amp            bf16 autocast around a model's forward
     loader         another batch size for DataLoaders
@@ -71,7 +72,8 @@ live/ While the training goes well:
     allocator      readings of the caching allocator
     readings       what they say, as lines for the UI
     sampler        the thread that takes them and feeds the socket
-    steps          optimizer steps, by torch's global hooks
+    steps          how many there were, and what was read of them
+    step_hooks     what happens at a step's beginning and end, by torch's global hooks of optimizers
     losses         the losses of the first steps, read without waiting for the GPU
     backwards      what is allocated where the backward passes of a step begin, now and then
     gathered       what FSDP has gathered beside a rank's shards

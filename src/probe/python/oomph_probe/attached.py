@@ -21,6 +21,7 @@ from .live import (
     readings,
     requests,
     sampler,
+    step_hooks,
     steps,
     structure,
     tracing,
@@ -30,11 +31,10 @@ from .rehearse import rehearsals, roots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .common.protocols import Line, Torch, Wire
+    from .common.protocols import Line, Settings, Torch, Wire
     from .live import loaders, recording
     from .oom import uncaught
     from .patch import patches
-    from .process import Settings
     from .rehearse.roots import Call
 
 
@@ -72,7 +72,7 @@ class Attached:
             noted.called = self.allocator.gathered.look
         self.owners = frames.Owners(torch)
         if patched is not None and self.allocator.resting is None:
-            patched.read = self.read_current
+            patched.outcomes.read = self.read_current
         self.steps = steps.Steps(pid, self.allocator)
         self.structure = structure.Structure(torch, pid)
         self.growth = growth.Growth(torch, self.owners, recorded)
@@ -176,7 +176,7 @@ class Attached:
     def register_hooks(self) -> None:
         # Earlier versions have no global hooks of optimizers.
         if self.version >= (2, 0):
-            hooks = steps.StepHooks(
+            hooks = step_hooks.StepHooks(
                 self.lifetime, self.torch, self.steps, self.sampler, self.requests, self.tracing, self.recording,
                 self.structure, self.growth, self.rehearsals,
                 backwards.Backwards(self.torch, self.allocator, self.is_engine_free),

@@ -34,6 +34,17 @@ class Wire(Protocol):
     def end(self) -> None: ...
     def abandon(self) -> None: ...
 
+class Settings(Protocol):
+    """What the environment said when torch was imported."""
+
+    socket: str
+    # Seconds.
+    interval: float
+    flush_at_exit: float
+    # The step that is rehearsed though memory does not run out; 0 for none.
+    rehearsed_step: int
+    rehearses: bool
+
 class Lifetime(Protocol):
     """Whether the probe is at work in this process."""
 

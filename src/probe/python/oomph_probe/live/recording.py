@@ -13,7 +13,7 @@ import time
 from _thread import allocate_lock, get_ident
 
 from ..common import errors
-from . import stack_policy, tracing
+from . import stack_policy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ ENTRY = "_cuda_record_memory_history"
 PATIENCE = 1.0
 # History entries kept for a snapshot: reading back 100,000 took 0.2 s.
 HISTORY = 100000
+# And for the trace of one step.
+MOST_EVENTS = 20000
 # Seconds without stacks after which the recording ends altogether.
 QUIET = 1.0
 
@@ -206,7 +208,7 @@ class Recording:
         if self.keeps_history:
             enabled, context, entries = "all", "all", HISTORY
         elif self.can_clear:
-            enabled, entries = "all", tracing.MOST_EVENTS
+            enabled, entries = "all", MOST_EVENTS
         if self.can_clear:
             more = {"clear_history": clears}
         self.caller = get_ident()

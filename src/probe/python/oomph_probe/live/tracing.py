@@ -9,6 +9,7 @@ import time
 
 from ..common import errors
 from . import step_trace
+from .recording import MOST_EVENTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,8 +30,7 @@ PAUSE, COST_FACTOR = 60.0, 2000.0
 # A peak above that of the traced steps by this factor is traced sooner: the step shown is to be like the
 # largest. It happens a few times in a run, since the peak of a run only grows.
 GROWTH, GROWN_PAUSE, GROWN_FACTOR = 1.2, 5.0, 200.0
-# Events of one step that are kept; and blocks alive above which reading them takes too long.
-MOST_EVENTS = 20000
+# Blocks alive above which reading them takes too long.
 MOST_BLOCKS = 20000
 
 

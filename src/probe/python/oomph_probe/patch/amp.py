@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Iterable
 
     from ..common.protocols import Args, Kwargs, Module, Torch
-    from .patches import Patches
+    from .outcomes import Outcomes
 
 NAME = "amp"
 # torch.autocast takes a device type, and autograd's threads follow the autocast dtype, since 2.0.
@@ -34,9 +34,9 @@ class Amp:
     wants_roots = True
     nothing_found = "no model call was seen (calls inside compiled functions are not visible)"
 
-    def __init__(self, patches: Patches) -> None:
-        self.patches = patches
-        self.torch = patches.torch
+    def __init__(self, outcomes: Outcomes) -> None:
+        self.outcomes = outcomes
+        self.torch = outcomes.torch
         self.classes: set[Any] = set()
         self.named: list[str] = []
         self.device: Any = None
@@ -44,9 +44,9 @@ class Amp:
         self.is_entering = False
 
     def install(self) -> None:
-        if self.patches.version < SINCE:
+        if self.outcomes.version < SINCE:
             self.wants_roots = False
-            return self.patches.decline(NAME, "needs torch 2.0 or later")
+            return self.outcomes.decline(NAME, "needs torch 2.0 or later")
         self.is_compiling = calls.is_compiling_of(self.torch)
 
     def take_root(self, root: Module, device: str) -> None:
@@ -65,13 +65,13 @@ class Amp:
         self.wrap_call(type(root))
         setattr(root, MARK, 1 if root.training else 2)
         self.named.append(type(root).__name__)
-        self.patches.apply(NAME, "bf16 autocast around the forward of %s" % ", ".join(self.named))
+        self.outcomes.apply(NAME, "bf16 autocast around the forward of %s" % ", ".join(self.named))
 
     def stop(self, why: str) -> None:
         """Disables the patch for good."""
         self.stopped = True
         self.wants_roots = False
-        self.patches.decline(NAME, why)
+        self.outcomes.decline(NAME, why)
 
     def watch_autocast(self) -> None:
         """Detects autocast entered by the program itself: it then has a precision of its own."""
@@ -104,7 +104,7 @@ class Amp:
     def call(self, original: Callable[..., Any], root: Module, args: Args, kwargs: Kwargs) -> Any:
         torch = self.torch
         is_training = root.training or getattr(root, MARK) == 2
-        inside = self.patches.calls.inside
+        inside = self.outcomes.calls.inside
         if self.stopped or not is_training or not torch.is_grad_enabled() or calls.is_inside(inside):
             return original(root, *args, **kwargs)
         if precision.is_autocast_on(torch, self.device):

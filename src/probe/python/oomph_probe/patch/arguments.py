@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..common.protocols import Args, Kwargs
-    from .patches import Patches
+    from .outcomes import Outcomes
 
 # The patches, and the argument of DataLoader that each is about.
 ARGUMENTS = {
@@ -73,8 +73,8 @@ class Given:
 class LoaderArguments:
     """These patches of this process."""
 
-    def __init__(self, patches: Patches) -> None:
-        self.patches = patches
+    def __init__(self, outcomes: Outcomes) -> None:
+        self.outcomes = outcomes
         # By patch: the bound, or False for what is switched off.
         self.bounds: dict[str, Any] = {}
         self.counts: dict[str, int] = {}
@@ -116,7 +116,7 @@ class LoaderArguments:
             said = [words for words in map(self.changed, [given] * len(ARGUMENTS), ARGUMENTS) if words]
             for name, words in said:
                 self.counts[name] = count = self.counts.get(name, 0) + 1
-                self.patches.apply(name, "%s in %d DataLoader%s" % (words, count, "" if count == 1 else "s"))
+                self.outcomes.apply(name, "%s in %d DataLoader%s" % (words, count, "" if count == 1 else "s"))
             return given.args, given.kwargs
         except Exception:
             errors.ours("change a DataLoader")
@@ -149,7 +149,7 @@ class LoaderArguments:
         dataset = given.args[0] if given.args else given.kwargs.get("dataset")
         if is_iterable(dataset):
             if "workers" not in self.counts:
-                self.patches.decline("workers", "an IterableDataset divides its data by the number of workers")
+                self.outcomes.decline("workers", "an IterableDataset divides its data by the number of workers")
             return None
         given.put("num_workers", bound)
         if bound == 0:
@@ -163,13 +163,13 @@ def is_iterable(dataset: Any) -> bool:
     return isinstance(kinds, type) and isinstance(dataset, kinds)
 
 
-def share_by(patches: Patches, strategy: str) -> None:
+def share_by(outcomes: Outcomes, strategy: str) -> None:
     """How workers pass tensors on: by files with names, which take no descriptor, or by descriptors."""
     if strategy not in STRATEGIES:
         raise ValueError("there is no sharing strategy %s" % strategy)
     sharing: Any = sys.modules["torch.multiprocessing"]
     before = sharing.get_sharing_strategy()
     if before == strategy:
-        return patches.decline(SHARING, "%s is torch's own choice here" % strategy)
+        return outcomes.decline(SHARING, "%s is torch's own choice here" % strategy)
     sharing.set_sharing_strategy(strategy)
-    patches.apply(SHARING, "tensors are shared by %s instead of %s" % (strategy, before))
+    outcomes.apply(SHARING, "tensors are shared by %s instead of %s" % (strategy, before))

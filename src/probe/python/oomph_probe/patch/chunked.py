@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     from ..common.protocols import Torch
-    from .patches import Patches
+    from .outcomes import Outcomes
 
 NAME = "cross_entropy"
 # What has to be imported (hook.py waits for it), and TRL's function in it.
@@ -50,16 +50,16 @@ class ChunkedCrossEntropy:
 
     nothing_found = "no cross-entropy over large two-dimensional logits was computed"
 
-    def __init__(self, patches: Patches, value: str) -> None:
+    def __init__(self, outcomes: Outcomes, value: str) -> None:
         if value != "chunked":
             raise ValueError("a cross-entropy can only be chunked")
-        self.patches = patches
+        self.outcomes = outcomes
         self.largest = 0
 
     def install(self) -> None:
         functional: Any = sys.modules["torch.nn.functional"]
-        self.chunks = chunks = Chunks(self.patches.torch, functional.cross_entropy)
-        chunks.on_cpu, chunks.note = self.patches.on_cpu, self.note
+        self.chunks = chunks = Chunks(self.outcomes.torch, functional.cross_entropy)
+        chunks.on_cpu, chunks.note = self.outcomes.on_cpu, self.note
         functional.cross_entropy = chunks.function()
         if LIBRARY in sys.modules:
             self.imported(sys.modules[LIBRARY])
@@ -74,7 +74,7 @@ class ChunkedCrossEntropy:
         if saved > self.largest:
             self.largest = saved
             words = "cross-entropy of %d × %d in chunks of rows: at least %d MiB less" % (rows, classes, saved >> 20)
-            self.patches.apply(NAME, words)
+            self.outcomes.apply(NAME, words)
 
 
 class Chunks:

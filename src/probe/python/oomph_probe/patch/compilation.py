@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .patches import Patches
+    from .outcomes import Outcomes
 
 BUDGET, DYNAMIC = "budget", "dynamic"
 CONFIG, OPTION = "torch._functorch.config", "activation_memory_budget"
@@ -22,8 +22,8 @@ CONFIG, OPTION = "torch._functorch.config", "activation_memory_budget"
 class CompileOptions:
     """The patches of this kind in this process."""
 
-    def __init__(self, patches: Patches) -> None:
-        self.patches = patches
+    def __init__(self, outcomes: Outcomes) -> None:
+        self.outcomes = outcomes
         self.chosen: list[str] = []
         self.percent = 100
         self.compiled = 0
@@ -47,11 +47,11 @@ class CompileOptions:
     def set_budget(self) -> None:
         config = importlib.import_module(CONFIG)
         if not hasattr(config, OPTION):
-            return self.patches.decline(BUDGET, "this version of torch has no budget for activations")
+            return self.outcomes.decline(BUDGET, "this version of torch has no budget for activations")
         setattr(config, OPTION, self.percent / 100.0)
 
     def wrap_compile(self) -> None:
-        torch: Any = self.patches.torch
+        torch: Any = self.outcomes.torch
         original = torch.compile
 
         def compiled(*args: Any, **kwargs: Any) -> Any:
@@ -64,17 +64,17 @@ class CompileOptions:
 
     def settle(self) -> None:
         for name in self.chosen:
-            if name in self.patches.said:
+            if name in self.outcomes.said:
                 continue
             if name == DYNAMIC and self.compiled:
-                self.patches.apply(DYNAMIC, "torch.compile takes sizes as variables (%d times)" % self.compiled)
+                self.outcomes.apply(DYNAMIC, "torch.compile takes sizes as variables (%d times)" % self.compiled)
             elif name == BUDGET and has_compiled() and self.is_set():
                 words = "compiled graphs keep up to %d %% of their activations" % self.percent
-                self.patches.apply(BUDGET, words)
+                self.outcomes.apply(BUDGET, words)
             elif name == BUDGET and has_compiled():
-                self.patches.decline(BUDGET, "the program sets another budget itself")
+                self.outcomes.decline(BUDGET, "the program sets another budget itself")
             else:
-                self.patches.decline(name, "nothing was compiled in the first steps")
+                self.outcomes.decline(name, "nothing was compiled in the first steps")
 
     def is_set(self) -> bool:
         return bool(getattr(sys.modules.get(CONFIG), OPTION, None) == self.percent / 100.0)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     from ..common.protocols import Args, Kwargs, Module
-    from .patches import Patches
+    from .outcomes import Outcomes
 
 NAME = "empty_cache"
 # Set on a module: how its latest call was.
@@ -26,11 +26,11 @@ class EmptyCache:
     wants_roots = True
     nothing_found = "no model call was seen (calls inside compiled functions are not visible)"
 
-    def __init__(self, patches: Patches, value: str) -> None:
+    def __init__(self, outcomes: Outcomes, value: str) -> None:
         if value != "phases":
             raise ValueError("the cache can only be emptied between phases")
-        self.patches = patches
-        self.torch = patches.torch
+        self.outcomes = outcomes
+        self.torch = outcomes.torch
         self.classes: set[Any] = set()
         self.stopped = False
 
@@ -42,7 +42,7 @@ class EmptyCache:
             self.classes.add(type(root))
             calls.wrap_marked(type(root), MARK, self.is_compiling, self.call)
         setattr(root, MARK, TRAINED)
-        self.patches.apply(NAME, "PyTorch's cache is emptied between training and evaluation")
+        self.outcomes.apply(NAME, "PyTorch's cache is emptied between training and evaluation")
 
     def call(self, original: Callable[..., Any], root: Module, args: Args, kwargs: Kwargs) -> Any:
         self.look(root)
@@ -60,4 +60,4 @@ class EmptyCache:
         except Exception as error:
             errors.foreseen("empty the cache")
             self.stopped = True
-            self.patches.decline(NAME, "the cache could not be emptied (%s)" % type(error).__name__)
+            self.outcomes.decline(NAME, "the cache could not be emptied (%s)" % type(error).__name__)

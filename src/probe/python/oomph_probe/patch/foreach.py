@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from .patches import Patches
+    from .outcomes import Outcomes
 
 NAME = "foreach"
 # torch/optim/optimizer.py; earlier ones take foreach only where it is asked for.
@@ -35,20 +35,20 @@ class NoForeach:
         " optimizer is not torch's)"
     )
 
-    def __init__(self, patches: Patches, value: str) -> None:
+    def __init__(self, outcomes: Outcomes, value: str) -> None:
         if value != "off":
             raise ValueError("foreach can only be switched off")
-        self.patches = patches
+        self.outcomes = outcomes
         self.named: list[str] = []
         # The functions that have asked.
         self.seen: set[Any] = set()
 
     def install(self) -> None:
-        patches = self.patches
-        if patches.version < SINCE:
-            return patches.decline(NAME, "needs torch 2.0 or later: before, foreach is only used where it is typed")
+        outcomes = self.outcomes
+        if outcomes.version < SINCE:
+            return outcomes.decline(NAME, "needs torch 2.0 or later: before, foreach is only used where it is typed")
         original = getattr(sys.modules["torch.optim.optimizer"], CHOOSES)
-        is_compiling = calls.is_compiling_of(patches.torch)
+        is_compiling = calls.is_compiling_of(outcomes.torch)
         choose = self.choose
 
         def chosen(params: Any, differentiable: Any, use_fused: Any = False) -> Any:
@@ -65,7 +65,7 @@ class NoForeach:
         """What the step takes instead of torch's choice `(fused, foreach)`."""
         try:
             fused, foreach = made
-            if fused or not (foreach or self.patches.on_cpu):
+            if fused or not (foreach or self.outcomes.on_cpu):
                 return made
             self.note()
             return False, False
@@ -78,7 +78,7 @@ class NoForeach:
         if frame.f_code not in self.seen:
             self.seen.add(frame.f_code)
             self.named.append(caller(frame))
-            self.patches.apply(NAME, "foreach=False in %s: parameters one by one" % ", ".join(self.named))
+            self.outcomes.apply(NAME, "foreach=False in %s: parameters one by one" % ", ".join(self.named))
 
 
 def caller(frame: FrameType | None) -> str:

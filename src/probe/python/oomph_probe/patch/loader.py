@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..common.protocols import Args, Kwargs
-    from .patches import Patches
+    from .outcomes import Outcomes
 
 NAME = "batch"
 # Set on a loader: the batch size that the program asked for.
@@ -30,8 +30,8 @@ class Loader:
 
     wants_roots = False
 
-    def __init__(self, patches: Patches, value: str) -> None:
-        self.patches = patches
+    def __init__(self, outcomes: Outcomes, value: str) -> None:
+        self.outcomes = outcomes
         old, _, new = value.partition(":")
         self.old, self.new = int(old), int(new)
         if not 0 < self.new < self.old:
@@ -64,7 +64,7 @@ class Loader:
             asked = args[1] if in_row else kwargs.get("batch_size")
             if isinstance(asked, bool) or asked != self.old or not isinstance(asked, int):
                 if sampler is not None and sampler_batch(sampler) == self.old and not self.count:
-                    self.patches.decline(
+                    self.outcomes.decline(
                         NAME, "its own batch sampler makes batches of %d" % self.old
                     )
                 return args, kwargs, None
@@ -76,7 +76,7 @@ class Loader:
             else:
                 kwargs = dict(kwargs, batch_size=self.new)
             self.count += 1
-            self.patches.apply(
+            self.outcomes.apply(
                 NAME,
                 "batches of %d instead of %d in %d DataLoader%s: more, smaller steps; "
                 "schedules counted in steps change"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, Callable
 
-    from .patches import Patches
+    from .outcomes import Outcomes
 
 NAME = "load"
 HANDS_OVER = "load_state_dict"
@@ -54,17 +54,17 @@ class LoadToCpu:
 
     nothing_found = "torch.load was not called yet, or only where this leaves it alone"
 
-    def __init__(self, patches: Patches, value: str) -> None:
+    def __init__(self, outcomes: Outcomes, value: str) -> None:
         if value != "cpu":
             raise ValueError("torch.load is only sent to the cpu")
-        self.patches = patches
+        self.outcomes = outcomes
         self.count = 0
 
     def install(self) -> None:
         serialization: Any = sys.modules["torch.serialization"]
         original = serialization.load
         ours = self.wrapped(original)
-        for module in (serialization, self.patches.torch):
+        for module in (serialization, self.outcomes.torch):
             if getattr(module, "load", None) is original:
                 setattr(module, "load", ours)
 
@@ -84,12 +84,12 @@ class LoadToCpu:
     def measure(self, loaded: Any) -> None:
         """What was on the GPU while the checkpoint was loaded, and what of it is in RAM. Of calls behind the first
         steps only those count that have none before: memory ran out in another one."""
-        patches = self.patches
+        outcomes = self.outcomes
         try:
-            if patches.steps and NAME in patches.measured:
+            if outcomes.steps and NAME in outcomes.measured:
                 return
-            allocated = patches.read().allocated if patches.read is not None else None
-            patches.measure(NAME, "loading", allocated, bytes_in_ram(patches.torch, loaded))
+            allocated = outcomes.read().allocated if outcomes.read is not None else None
+            outcomes.measure(NAME, "loading", allocated, bytes_in_ram(outcomes.torch, loaded))
         except Exception:
             errors.foreseen("measure a checkpoint")
 
@@ -99,9 +99,9 @@ class LoadToCpu:
             if left is None:
                 self.count += 1
                 calls = "1 call" if self.count == 1 else "%d calls" % self.count
-                self.patches.apply(NAME, "map_location=cpu in %s of torch.load" % calls)
+                self.outcomes.apply(NAME, "map_location=cpu in %s of torch.load" % calls)
             elif self.count == 0:
-                self.patches.decline(NAME, left)
+                self.outcomes.decline(NAME, left)
             return left is None
         except Exception:
             errors.ours("look at a checkpoint")

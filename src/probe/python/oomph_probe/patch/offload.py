@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     from ..common.protocols import Args, Kwargs, Module, Torch
-    from .patches import Patches
+    from .outcomes import Outcomes
 
 NAME = "offload"
 # Which pair of hooks is the innermost one, how ours are put there, and how torch.func forbids them.
@@ -41,11 +41,11 @@ class Offload:
     wants_roots = True
     nothing_found = "no model call was seen (calls inside compiled functions are not visible)"
 
-    def __init__(self, patches: Patches, value: str) -> None:
+    def __init__(self, outcomes: Outcomes, value: str) -> None:
         if value != "cpu":
             raise ValueError("activations only go to the cpu")
-        self.patches = patches
-        self.torch = patches.torch
+        self.outcomes = outcomes
+        self.torch = outcomes.torch
         self.classes: set[Any] = set()
         self.named: list[str] = []
         self.stopped = False
@@ -60,14 +60,14 @@ class Offload:
             return self.stop(LATER)
         self.autograd: Any = self.torch._C._autograd
         self.is_compiling = calls.is_compiling_of(self.torch)
-        self.mover = moving.Mover(self.torch, self.ram, self.clock, self.patches.on_cpu)
+        self.mover = moving.Mover(self.torch, self.ram, self.clock, self.outcomes.on_cpu)
         self.make_way()
 
     def stop(self, why: str) -> None:
         """Disables the patch for good."""
         self.stopped = True
         self.wants_roots = False
-        self.patches.decline(NAME, why)
+        self.outcomes.decline(NAME, why)
 
     def make_way(self) -> None:
         """torch.func and others forbid hooks, and raise where there are some: ours are taken off before."""
@@ -105,7 +105,7 @@ class Offload:
         self.wrap_call(type(root))
         setattr(root, MARK, 1 if root.training else 2)
         self.named.append(type(root).__name__)
-        self.patches.apply(NAME, self.words())
+        self.outcomes.apply(NAME, self.words())
 
     def words(self) -> str:
         shown = "%.1f GiB" % (self.told / 2**30) if self.told >= 1 << 30 else "%d MiB" % (self.told >> 20)
@@ -161,8 +161,8 @@ class Offload:
             if not self.stopped and (is_more or is_timed):
                 self.told = max(self.told, self.ram.most)
                 # Told once, with what was measured.
-                self.patches.said[NAME] = "applied", self.words()
-                self.patches.measure(NAME, "step", None, self.told, self.clock.found)
+                self.outcomes.said[NAME] = "applied", self.words()
+                self.outcomes.measure(NAME, "step", None, self.told, self.clock.found)
         except Exception:
             errors.ours("take hooks off a forward")
 

@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-    from .patches import Patches
+    from .outcomes import Outcomes
 
 NAME = "eval_outputs"
 # What has to be imported, and is patched then (hook.py waits for it).
@@ -32,8 +32,8 @@ class OutputsToRam:
 
     nothing_found = "transformers' Trainer was not imported in this process"
 
-    def __init__(self, patches: Patches, value: str) -> None:
-        self.patches = patches
+    def __init__(self, outcomes: Outcomes, value: str) -> None:
+        self.outcomes = outcomes
         self.steps = int(value)
         if self.steps < 1:
             raise ValueError("%s is no number of batches" % value)
@@ -48,11 +48,11 @@ class OutputsToRam:
         cls = module.Trainer
         loops = [name for name in LOOPS if name in vars(cls)]
         if not loops:
-            return self.patches.decline(NAME, "this version of transformers evaluates in another way")
+            return self.outcomes.decline(NAME, "this version of transformers evaluates in another way")
         for name in loops:
             setattr(cls, name, self.wrapped(getattr(cls, name)))
         every = "each batch" if self.steps == 1 else "every %d batches" % self.steps
-        self.patches.apply(NAME, "Trainer's evaluations move their outputs to RAM after %s" % every)
+        self.outcomes.apply(NAME, "Trainer's evaluations move their outputs to RAM after %s" % every)
 
     def wrapped(self, original: Callable[..., Any]) -> Callable[..., Any]:
         lower, put_back, peak, measure = self.lower, self.put_back, self.peak, self.measure
@@ -72,7 +72,7 @@ class OutputsToRam:
     def peak(self) -> int | None:
         """The most that was allocated so far."""
         try:
-            return self.patches.read().peak if self.patches.read is not None else None
+            return self.outcomes.read().peak if self.outcomes.read is not None else None
         except Exception:
             errors.foreseen("read a peak")
             return None
@@ -83,7 +83,7 @@ class OutputsToRam:
             most = self.peak()
             is_its_own = most is not None and before is not None and most > before
             outputs = [getattr(result, name, None) for name in ("predictions", "label_ids")]
-            self.patches.measure(NAME, "evaluation", most if is_its_own else None, bytes_of(outputs))
+            self.outcomes.measure(NAME, "evaluation", most if is_its_own else None, bytes_of(outputs))
         except Exception:
             errors.foreseen("measure an evaluation")
 

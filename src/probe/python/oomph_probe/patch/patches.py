@@ -1,4 +1,4 @@
-"""Patches applied at runtime: which ones the user chose, and what became of each.
+"""Patches applied at runtime: which ones the user chose.
 
 Named in OOMPH_PATCHES, separated by commas: `recompute`, `amp`, `batch=64:32`, `workers=4`, `prefetch=1`,
 `pin_memory=off`, `persistent_workers=off`, `sharing=file_system`, `foreach=off`,
@@ -10,7 +10,6 @@ disables itself, and the training goes on without it.
 
 from __future__ import annotations
 
-import collections
 import os
 import sys
 
@@ -27,6 +26,7 @@ from . import (
     loading,
     moving,
     offload,
+    outcomes,
     outputs,
     precision,
     purity,
@@ -51,22 +51,11 @@ class Patches:
     """The patches of this process. Everything but `take` runs on the training's threads."""
 
     def __init__(self, torch: Torch, version: tuple[int, int], chosen: list[str], on_cpu: bool = False) -> None:
-        self.torch = torch
-        self.version = version
-        self.on_cpu = on_cpu
-        self.said: dict[str, tuple[str, str]] = {}
-        # What a patch measured of what it takes away.
-        self.measured: dict[str, Line] = {}
-        # What the current device's allocator says, once CUDA is initialised; its steps, as far as they were told.
-        # Of live/allocator.py, which stands above.
-        self.read: Callable[[], Any] | None = None
-        self.steps = 0
-        self.waiting: collections.deque[Any] = collections.deque()
-        self.calls = calls.Calls(torch)
+        self.outcomes = told = outcomes.Outcomes(torch, version, on_cpu)
         self.recompute: recompute.Recompute | None = None
         self.amp: amp.Amp | None = None
         self.loader: loader.Loader | None = None
-        self.arguments = arguments.LoaderArguments(self)
+        self.arguments = arguments.LoaderArguments(told)
         self.sharing: str | None = None
         self.foreach: foreach.NoForeach | None = None
         self.outputs: outputs.OutputsToRam | None = None
@@ -74,74 +63,76 @@ class Patches:
         self.offload: offload.Offload | None = None
         self.emptying: emptying.EmptyCache | None = None
         self.entropy: chunked.ChunkedCrossEntropy | None = None
-        self.ranks = ranks.Ranks(self)
-        self.compile = compilation.CompileOptions(self)
+        self.ranks = ranks.Ranks(told)
+        self.compile = compilation.CompileOptions(told)
         self.edits: Any = getattr(sys.modules.get("_oomph_source"), "edits", None)
         for word in chosen:
             self.choose(word)
 
     def choose(self, word: str) -> None:
         name, _, value = word.partition("=")
+        told = self.outcomes
         try:
             if name == "recompute":
-                self.recompute = recompute.Recompute(self)
+                self.recompute = recompute.Recompute(told)
             elif name == "amp":
-                self.amp = amp.Amp(self)
+                self.amp = amp.Amp(told)
             elif name == "batch":
-                self.loader = loader.Loader(self, value)
+                self.loader = loader.Loader(told, value)
             elif name in arguments.ARGUMENTS:
                 self.arguments.choose(name, value)
             elif name == arguments.SHARING:
                 self.sharing = value
             elif name == loading.NAME:
-                self.loading = loading.LoadToCpu(self, value)
+                self.loading = loading.LoadToCpu(told, value)
             elif name == offload.NAME:
-                self.offload = offload.Offload(self, value)
+                self.offload = offload.Offload(told, value)
             elif name == emptying.NAME:
-                self.emptying = emptying.EmptyCache(self, value)
+                self.emptying = emptying.EmptyCache(told, value)
             elif name == chunked.NAME:
-                self.entropy = chunked.ChunkedCrossEntropy(self, value)
+                self.entropy = chunked.ChunkedCrossEntropy(told, value)
             elif name == outputs.NAME:
-                self.outputs = outputs.OutputsToRam(self, value)
+                self.outputs = outputs.OutputsToRam(told, value)
             elif name == foreach.NAME:
-                self.foreach = foreach.NoForeach(self, value)
+                self.foreach = foreach.NoForeach(told, value)
             elif name in ranks.WANTED:
                 self.ranks.choose(name, value)
             elif name in (compilation.BUDGET, compilation.DYNAMIC):
                 self.compile.choose(name, value)
             else:
-                self.decline(word, "this version of oomph has no such patch")
+                told.decline(word, "this version of oomph has no such patch")
         except Exception as error:
             errors.foreseen("choose a patch")
-            self.decline(name, in_words(error))
+            told.decline(name, outcomes.in_words(error))
 
     def install(self) -> None:
         """Called right after `import torch`."""
+        attempt = self.outcomes.attempt
         for name, patch in (("recompute", self.recompute), ("amp", self.amp)):
             if patch is not None:
-                self.attempt(name, patch.install)
+                attempt(name, patch.install)
         if self.loader is not None:
-            self.attempt("batch", self.loader.install)
+            attempt("batch", self.loader.install)
         for name in list(self.arguments.bounds)[:1]:
-            if not self.attempt(name, self.arguments.install):
+            if not attempt(name, self.arguments.install):
                 self.arguments.bounds.clear()
         if self.sharing is not None:
-            self.attempt(arguments.SHARING, arguments.share_by, self, self.sharing)
+            attempt(arguments.SHARING, arguments.share_by, self.outcomes, self.sharing)
         if self.foreach is not None:
-            self.attempt(foreach.NAME, self.foreach.install)
+            attempt(foreach.NAME, self.foreach.install)
         if self.outputs is not None:
-            self.attempt(outputs.NAME, self.outputs.install)
+            attempt(outputs.NAME, self.outputs.install)
         if self.loading is not None:
-            self.attempt(loading.NAME, self.loading.install)
+            attempt(loading.NAME, self.loading.install)
         if self.entropy is not None:
-            self.attempt(chunked.NAME, self.entropy.install)
-        if self.offload is not None and not self.attempt(offload.NAME, self.offload.install):
+            attempt(chunked.NAME, self.entropy.install)
+        if self.offload is not None and not attempt(offload.NAME, self.offload.install):
             self.offload.wants_roots = False
-        if self.emptying is not None and not self.attempt(emptying.NAME, self.emptying.install):
+        if self.emptying is not None and not attempt(emptying.NAME, self.emptying.install):
             self.emptying.wants_roots = False
         for several in (self.ranks, self.compile):
             for name in several.chosen[:1]:
-                if not self.attempt(name, several.install):
+                if not attempt(name, several.install):
                     several.chosen.clear()
         of_roots: tuple[tuple[str, Any], ...] = (
             ("recompute", self.recompute),
@@ -152,41 +143,32 @@ class Patches:
         if any(patch is not None and patch.wants_roots for _, patch in of_roots):
             try:
                 ours = (
-                    amp, blocks, calls, chunked, copying, emptying, members, moving, offload, precision, purity,
-                    recompute, sys.modules[__name__],
+                    amp, blocks, calls, chunked, copying, emptying, members, moving, offload, outcomes, precision,
+                    purity, recompute, sys.modules[__name__],
                 )
                 calls.keep_from_compiling(ours)
-                self.calls.watch(self.root_called)
+                self.outcomes.calls.watch(self.root_called)
             except Exception as error:
                 errors.foreseen("watch calls for patches")
                 for name, patch in of_roots:
                     if patch is not None:
-                        self.decline(name, in_words(error))
-
-    def attempt(self, name: str, act: Callable[..., Any], *arguments: Any) -> bool:
-        """Runs one step of a patch; if it raises, the patch declines. False where it failed."""
-        try:
-            act(*arguments)
-            return True
-        except Exception as error:
-            errors.foreseen("patch " + name)
-            self.decline(name, in_words(error))
-            return False
+                        self.outcomes.decline(name, outcomes.in_words(error))
 
     def imported(self, module: Any) -> None:
         """The program has imported a library that a patch waits for."""
+        attempt = self.outcomes.attempt
         if self.outputs is not None and module.__name__ == outputs.LIBRARY:
-            self.attempt(outputs.NAME, self.outputs.imported, module)
+            attempt(outputs.NAME, self.outputs.imported, module)
         if self.entropy is not None and module.__name__ == chunked.LIBRARY:
-            self.attempt(chunked.NAME, self.entropy.imported, module)
+            attempt(chunked.NAME, self.entropy.imported, module)
         for name in self.ranks.chosen[:1]:
-            self.attempt(name, self.ranks.imported, module)
+            attempt(name, self.ranks.imported, module)
 
     def root_called(self, root: Module) -> Callable[..., Any] | None:
         """A model is about to be called for the first time, with gradients. Returns the function that
         makes this call instead of torch's own, or None."""
         device = device_of(root)
-        if device is None or not (device == "cuda" or self.on_cpu):
+        if device is None or not (device == "cuda" or self.outcomes.on_cpu):
             return None
         for name, patch in (
             ("amp", self.amp),
@@ -195,61 +177,26 @@ class Patches:
             (emptying.NAME, self.emptying),
         ):
             if patch is not None and patch.wants_roots:
-                if not self.attempt(name, patch.take_root, root, device):
+                if not self.outcomes.attempt(name, patch.take_root, root, device):
                     patch.wants_roots = False
         autocast = self.amp.call if self.amp is not None and getattr(root, amp.MARK, None) else None
         moving = self.offload.call if self.offload is not None and getattr(root, offload.MARK, None) else None
         return offload.inside(autocast, moving) if autocast is not None and moving is not None else autocast or moving
 
-    def apply(self, name: str, words: str) -> None:
-        """The patch is in force; `words` say what it changed."""
-        self.say(name, "applied", words)
-
-    def decline(self, name: str, words: str) -> None:
-        """The patch changes nothing; `words` say why."""
-        self.say(name, "declined", words)
-
-    def say(self, name: str, outcome: str, words: str) -> None:
-        if self.said.get(name) != (outcome, words):
-            self.said[name] = (outcome, words)
-            self.waiting.append((name, outcome, words))
-
-    def measure(
-        self, name: str, at: str, allocated: int | None, to_ram: int, time: tuple[int, int] | None = None
-    ) -> None:
-        """What it came to at the moment that the patch is for; told again where it has become more. `time`:
-        microseconds of copies, and of a step with them."""
-        known = self.measured.get(name, {})
-        line: Line = {"at": at, "to_ram": max(to_ram, known.get("to_ram", 0))}
-        if allocated is not None or "allocated" in known:
-            line["allocated"] = max(allocated or 0, known.get("allocated", 0))
-        if time is not None:
-            line["time"] = {"copying": time[0], "step": time[1]}
-        if line != known and name in self.said:
-            self.measured[name] = line
-            self.waiting.append((name,) + self.said[name])
-
     def take(self, pid: int, steps: int) -> list[Line]:
         """The lines not taken yet; called on the sampler's thread."""
-        self.steps = steps
+        self.outcomes.steps = steps
         self.say_edits(steps)
         if steps >= SETTLED_STEPS:
             self.settle()
-        lines = []
-        while self.waiting:
-            name, outcome, words = self.waiting.popleft()
-            line: Line = {"event": "patch", "pid": pid, "patch": name, "outcome": outcome, "words": words}
-            if name in self.measured:
-                line["relief"] = self.measured[name]
-            lines.append(line)
-        return lines
+        return self.outcomes.take(pid)
 
     def say_edits(self, steps: int) -> None:
         """A process that trains without its changed sources says so at its first step."""
         outcome = self.edits.outcome(steps > 0) if self.edits is not None else None
         if outcome is not None:
             made, words = outcome
-            self.say("edit", "applied" if made else "declined", words)
+            self.outcomes.say("edit", "applied" if made else "declined", words)
 
     def settle(self) -> None:
         for name, patch in (
@@ -263,18 +210,17 @@ class Patches:
             (chunked.NAME, self.entropy),
             (emptying.NAME, self.emptying),
         ):
-            if patch is not None and name not in self.said:
-                self.decline(name, patch.nothing_found)
+            if patch is not None and name not in self.outcomes.said:
+                self.outcomes.decline(name, patch.nothing_found)
         for name in self.arguments.bounds:
-            if name not in self.said:
-                self.decline(name, self.arguments.nothing_found(name))
+            if name not in self.outcomes.said:
+                self.outcomes.decline(name, self.arguments.nothing_found(name))
         self.ranks.settle()
         self.compile.settle()
 
     def send_again(self) -> None:
         """Queues every line again, for a new connection."""
-        self.waiting.clear()
-        self.waiting.extend((name,) + said for name, said in list(self.said.items()))
+        self.outcomes.send_again()
 
 
 def of_environment(torch: Torch, version: tuple[int, int]) -> Patches | None:
@@ -292,7 +238,3 @@ def device_of(module: Module) -> str | None:
         if parameter.requires_grad:
             return parameter.device.type
     return None
-
-
-def in_words(error: BaseException) -> str:
-    return "%s: %s" % (type(error).__name__, error)

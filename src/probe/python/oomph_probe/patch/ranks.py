@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
-    from .patches import Patches
+    from .outcomes import Outcomes
 
 RESHARD, SHARDS, GRADIENTS = "reshard", "shards", "gradients"
 WANTED = {RESHARD: "on", SHARDS: "bf16", GRADIENTS: "buckets"}
@@ -31,8 +31,8 @@ KEEPS = {"SHARD_GRAD_OP": "FULL_SHARD", "_HYBRID_SHARD_ZERO2": "HYBRID_SHARD"}
 class Ranks:
     """The patches of this kind in this process."""
 
-    def __init__(self, patches: Patches) -> None:
-        self.patches = patches
+    def __init__(self, outcomes: Outcomes) -> None:
+        self.outcomes = outcomes
         self.chosen: list[str] = []
         self.counts: dict[str, int] = {}
         self.is_done = False
@@ -52,7 +52,7 @@ class Ranks:
     def install(self) -> None:
         """Right after `import torch`."""
         if GRADIENTS in self.chosen:
-            replicated = self.patches.torch.nn.parallel.DistributedDataParallel
+            replicated = self.outcomes.torch.nn.parallel.DistributedDataParallel
             wrap_constructor(replicated, self.in_buckets)
         if FSDP in sys.modules:
             self.imported(sys.modules[FSDP])
@@ -105,7 +105,7 @@ class Ranks:
             made["reshard_after_forward"] = default
             self.done(RESHARD)
         if SHARDS in self.chosen:
-            torch, policy = self.patches.torch, made.get("mp_policy")
+            torch, policy = self.outcomes.torch, made.get("mp_policy")
             if policy is None or policy.param_dtype is None:
                 kind = sys.modules[FSDP].MixedPrecisionPolicy
                 reduced = getattr(policy, "reduce_dtype", None) or torch.float32
@@ -127,7 +127,7 @@ class Ranks:
                 self.done(RESHARD)
         precision = made.get("mixed_precision")
         if SHARDS in self.chosen and (precision is None or precision.param_dtype is None):
-            torch = self.patches.torch
+            torch = self.outcomes.torch
             reduced = getattr(precision, "reduce_dtype", None) or torch.float32
             made["mixed_precision"] = fsdp.MixedPrecision(param_dtype=torch.bfloat16, reduce_dtype=reduced)
             self.done(SHARDS)
@@ -147,12 +147,12 @@ class Ranks:
             SHARDS: "FSDP gathers parameters in bf16 and reduces gradients in float32",
             GRADIENTS: "DistributedDataParallel's gradients are views of its buckets",
         }
-        self.patches.apply(name, words[name] + several)
+        self.outcomes.apply(name, words[name] + several)
 
     def settle(self) -> None:
         for name in self.chosen:
-            if name not in self.patches.said:
-                self.patches.decline(name, self.nothing_found(name))
+            if name not in self.outcomes.said:
+                self.outcomes.decline(name, self.nothing_found(name))
 
 
 def changed_by(change: Callable[..., Any], *args: Any) -> Any:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ..common.blocks import Group
     from ..common.protocols import Args, Kwargs, Module, Tensor, Torch
-    from .patches import Patches
+    from .outcomes import Outcomes
 
 NAME = "recompute"
 # The checkpoint that verifies what it recomputes, and can be nested.
@@ -55,9 +55,9 @@ class Recompute:
     wants_roots = True
     nothing_found = "no model call was seen (calls inside compiled functions are not visible)"
 
-    def __init__(self, patches: Patches) -> None:
-        self.patches = patches
-        self.torch = patches.torch
+    def __init__(self, outcomes: Outcomes) -> None:
+        self.outcomes = outcomes
+        self.torch = outcomes.torch
         self.builds: list[Build] = []
         self.enabled: list[str] = []
         self.already: list[str] = []
@@ -65,9 +65,9 @@ class Recompute:
         self.draws_compiled = False
 
     def install(self) -> None:
-        if self.patches.version < SINCE:
+        if self.outcomes.version < SINCE:
             self.wants_roots = False
-            return self.patches.decline(NAME, "needs torch 2.1 or later")
+            return self.outcomes.decline(NAME, "needs torch 2.1 or later")
         import torch.utils.checkpoint
 
         self.checkpoint = torch.utils.checkpoint.checkpoint
@@ -76,7 +76,7 @@ class Recompute:
     def take_root(self, root: Module, device: str) -> None:
         why = why_not_root(root)
         if why is not None:
-            return self.patches.decline(NAME, why)
+            return self.outcomes.decline(NAME, why)
         if self.use_own_switch(root):
             self.look_for_dropout(root, members.modules(root))
             return self.report()
@@ -86,7 +86,7 @@ class Recompute:
             if group.why_not is None and not group.has_statistics:
                 self.look_for_dropout(root, group.members)
         if not groups and not self.builds:
-            return self.patches.decline(
+            return self.outcomes.decline(
                 NAME, "%s has no repeated blocks of one class" % type(root).__name__
             )
         self.report()
@@ -185,7 +185,7 @@ class Recompute:
     def is_the_moment(self, block: Module) -> bool:
         """False inside another block, and where saved tensors cannot be hooked."""
         torch = self.torch
-        if calls.is_inside(self.patches.calls.inside) or blocks.has_hooks(block):
+        if calls.is_inside(self.outcomes.calls.inside) or blocks.has_hooks(block):
             return False
         if calls.is_tracing(torch) or not saved_tensors_may_be_hooked(torch):
             return False
@@ -215,7 +215,7 @@ class Recompute:
 
     def run(self, build: Build, original: Callable[..., Any], block: Module, args: Args, kwargs: Kwargs) -> Any:
         """A call whose activations are not saved."""
-        inside = calls.Inside(self.patches.calls.inside)
+        inside = calls.Inside(self.outcomes.calls.inside)
         tensors, rebuild = flatten_tensors(self.torch, args, kwargs)
         statistics = []
         if build.has_statistics:
@@ -263,9 +263,9 @@ class Recompute:
         if used:
             words = "recomputed in backward: " + ", ".join(used)
             drawn = [DRAWN] if self.draws_compiled else []
-            self.patches.apply(NAME, "; ".join([words] + drawn + left))
+            self.outcomes.apply(NAME, "; ".join([words] + drawn + left))
         elif self.already or left:
-            self.patches.decline(NAME, "; ".join(self.already + left))
+            self.outcomes.decline(NAME, "; ".join(self.already + left))
 
 
 def in_words(builds: list[Build]) -> list[str]:
