@@ -1,17 +1,10 @@
 //! What is allocated, as one figure: a step allocates and frees several times a second, so a reading of any one moment could
 //! neither be read nor compared with another. It is what was reached in the last seconds, and every part of the screen shows this one.
 
+use super::recent::recent;
 use super::{DeviceState, RankState, Series, State};
 use crate::event::Sample;
 use crate::units::{Bytes, Moment};
-use std::collections::VecDeque;
-use std::time::Duration;
-
-/// How long a peak counts as current.
-const RECENT: Duration = Duration::from_secs(5);
-
-/// Samples kept of them at most: ten a second.
-const SAMPLES: usize = 64;
 
 /// A look at the allocator hardly ever falls on the peak of a step, but from this share of PyTorch's own peak on it is taken for it.
 const AT_THE_PEAK: f64 = 0.97;
@@ -35,40 +28,11 @@ impl DeviceState {
     }
 }
 
-/// The samples of the last seconds that no later one exceeds, the highest first.
-#[derive(Debug, Clone, Default)]
-pub struct HighSamples(VecDeque<(Moment, Sample)>);
-
-impl HighSamples {
-    /// After the last one: alone it is the process's latest sample, which is kept anyway.
-    pub(super) fn ended(&mut self) {
-        if self.0.len() == 1 {
-            self.0 = VecDeque::new();
-        }
-    }
-
-    pub(super) fn push(&mut self, at: Moment, sample: &Sample) {
-        let kept = &mut self.0;
-        let high = |sample: &Sample| (sample.reserved, sample.allocated);
-        while kept
-            .back()
-            .is_some_and(|(_, last)| high(last) <= high(sample))
-        {
-            kept.pop_back();
-        }
-        let from = recent(at);
-        while kept.front().is_some_and(|(first, _)| *first < from) || kept.len() >= SAMPLES {
-            kept.pop_front();
-        }
-        kept.push_back((at, sample.clone()));
-    }
-}
-
 impl RankState {
     /// The sample of its last seconds with the most reserved, and of those the one with the most allocated: what is known of the
     /// allocator's pieces at the peak that stands beside them. Between two steps there are many free ones that the next step fills.
     pub fn sample_at_peak(&self) -> Option<&Sample> {
-        let high = self.recent_samples.0.front().or(self.sample.as_ref());
+        let high = self.recent_samples.highest().or(self.sample.as_ref());
         high.map(|(_, sample)| sample)
     }
 
@@ -103,10 +67,6 @@ fn current_peak(
     let of_run = rank.map(|rank| rank.allocated_peak);
     let of_run = of_run.filter(|peak| at >= state.now && seen >= peak.scale(AT_THE_PEAK));
     Some(of_run.map_or(seen, |peak| peak.max(seen)))
-}
-
-fn recent(at: Moment) -> Moment {
-    Moment(at.0.saturating_sub(RECENT.as_micros() as u64))
 }
 
 /// From when on a peak counts as current at `at`, the run before left out.

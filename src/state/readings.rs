@@ -4,10 +4,10 @@
 use crate::event::{
     DeviceReading, Hello, Level, NvmlState, ProbeDevice, ProbeGone, Sample, Step, Structure,
 };
-use crate::state::current_peak::HighSamples;
 use crate::state::device::NonTorch;
 use crate::state::indexed::push_bounded;
 use crate::state::rank::DeviceUsage;
+use crate::state::recent::HighSamples;
 use crate::state::{DeviceState, RankState, Resolution, Run, State, StepTrack};
 use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
 
