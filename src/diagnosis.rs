@@ -59,7 +59,9 @@ mod wrong_size;
 mod zero;
 
 pub use baseline_growth::{BaselineGrowth, baseline_growth, grows_by, may_grow, steady_baseline};
-pub use finding::{AmongRanks, Certainty, Evidence, Finding, Phrase, RankNeed, capitalized, sum};
+pub use finding::{
+    AmongRanks, Certainty, EarlierSearch, Evidence, Finding, Phrase, RankNeed, capitalized, sum,
+};
 pub use leak::{LeakForecast, growth_certainty, leak_forecast};
 pub use situation::{RecognizedCalls, Situation, recognized_calls};
 pub use watch::{LiveWarning, LiveWarnings, certain_leak, warnings};

@@ -46,6 +46,9 @@ pub struct Finding {
     /// What in the program keeps the memory alive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retainer: Option<Retainer>,
+    /// When that was looked for, if it was long before memory ran out.
+    #[serde(skip)]
+    pub kept_earlier: Option<EarlierSearch>,
     pub device: Option<Uuid>,
     pub rank: Option<Rank>,
     /// Where several ranks train: which ran out, and what the others did. Of the first finding.
@@ -57,6 +60,26 @@ pub struct Finding {
     /// By how much it is too large without any activations: no smaller batch helps.
     #[serde(skip)]
     pub too_large_by: Option<Bytes>,
+}
+
+/// A search for what keeps memory alive that was done some steps before memory ran out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EarlierSearch {
+    /// The step after which it was done.
+    pub step: u64,
+    /// What had leaked by then: what was found is a part of this, and not of all that has leaked in the end.
+    pub leaked: Option<Bytes>,
+}
+
+impl EarlierSearch {
+    /// "after step 36, when 12.1 GiB had leaked"
+    pub fn words(&self) -> String {
+        let step = self.step;
+        match self.leaked {
+            Some(leaked) => format!("after step {step}, when {leaked} had leaked"),
+            None => format!("after step {step}"),
+        }
+    }
 }
 
 impl Certainty {
@@ -88,6 +111,7 @@ impl Finding {
             place: None,
             line: None,
             retainer: None,
+            kept_earlier: None,
             device: None,
             rank: None,
             ranks: None,
@@ -131,18 +155,26 @@ impl Finding {
         self.kept_by_after(retainer, None)
     }
 
-    /// The same of a search that was done after an earlier step.
-    pub(super) fn kept_by_after(self, retainer: Option<&Retainer>, step: Option<u64>) -> Finding {
+    /// The same of a search that was done earlier.
+    pub(super) fn kept_by_after(
+        self,
+        retainer: Option<&Retainer>,
+        earlier: Option<EarlierSearch>,
+    ) -> Finding {
         let Some(retainer) = retainer else {
             return self;
         };
         let (bytes, words) = (retainer.bytes, retainer.words());
-        let finding = self.says(match step {
+        let finding = self.says(match earlier {
             None => format!("{bytes} is kept alive by {words}."),
-            Some(step) => format!("After step {step}, {bytes} was kept alive by {words}."),
+            Some(earlier) => capitalized(&format!(
+                "{}, {bytes} was kept alive by {words}.",
+                earlier.words()
+            )),
         });
         Finding {
             retainer: Some(retainer.clone()),
+            kept_earlier: earlier,
             ..finding
         }
     }

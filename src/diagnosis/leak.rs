@@ -2,7 +2,7 @@
 //! have filled the memory.
 
 use super::baseline_growth::{BaselineGrowth, GrownSoFar, baseline_growth, median};
-use super::finding::{because, with_figures};
+use super::finding::{EarlierSearch, because, with_figures};
 use super::oom_context::OomContext;
 use super::{Cause, CauseSpec, Certainty, Finding, LittleUse, Phrase};
 use crate::calibration::{EXPANDABLE, FIXED, NON_TORCH_USUAL};
@@ -118,16 +118,21 @@ fn examine(case: &OomContext) -> Option<Finding> {
             format!("+{per_step} per step, {leaked} {span}"),
         ),
     );
+    // A search of some steps ago has seen what had leaked by then.
+    let leaked_by = |step: u64| {
+        let since = per_step.scale(steps.count.saturating_sub(step) as f64);
+        leaked - since.min(leaked)
+    };
     // What keeps only a part of it is another's: the step's own tensors, say.
     let kept_by = case.found_retainer().filter(|(at, retainer)| {
-        // A search of some steps ago has seen what had leaked by then.
-        let since = per_step.scale(steps.count.saturating_sub(*at) as f64);
-        let by_then = leaked - since.min(leaked);
+        let by_then = leaked_by(*at);
         by_then > Bytes::ZERO && retainer.bytes >= by_then.scale(MOST_OF_IT)
     });
-    let long_before = kept_by
-        .map(|(at, _)| at)
-        .filter(|at| at + RECENT < steps.count);
+    let earlier = kept_by.filter(|(at, _)| at + RECENT < steps.count);
+    let earlier = earlier.map(|(step, _)| EarlierSearch {
+        step,
+        leaked: Some(leaked_by(step)),
+    });
     let kept_by = kept_by.map(|(_, retainer)| retainer);
     // With its name there is nothing to look for.
     let told = match kept_by {
@@ -137,7 +142,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
     let line = kept_by.and_then(|retainer| retainer.line.as_ref());
     Some(
         finding
-            .kept_by_after(kept_by, long_before)
+            .kept_by_after(kept_by, earlier)
             .says(grown.sentence())
             .says("A smaller batch leaks as much of each sample, so it only delays the OOM.")
             .says_if(growing_line(case, per_step))
@@ -316,7 +321,7 @@ fn room(state: &State, device: &DeviceState, rank: &RankState) -> Option<Room> {
     let is_expandable = rank.hello.expandable_segments == Some(true);
     let (least, most) = match is_expandable {
         true => (EXPANDABLE.0, EXPANDABLE.2),
-        false => (FIXED.0, FIXED.1),
+        false => (FIXED.0, FIXED.2),
     };
     // It never needs more than it reserved while there was enough memory.
     let seen = rank.reserved_peak.fraction_of(rank.allocated_peak)?;

@@ -74,6 +74,7 @@ fn finding(cause: Cause, other_process: Option<i32>) -> Finding {
         place: None,
         line: None,
         retainer: None,
+        kept_earlier: None,
         advice: Vec::new(),
         device: None,
         rank: None,

@@ -556,6 +556,7 @@ impl Story {
             place: None,
             line: None,
             retainer: None,
+            kept_earlier: None,
             advice: vec!["Shorten the sequences, or accumulate gradients in the script.".into()],
             device: None,
             rank: None,

@@ -67,6 +67,11 @@ impl Training {
             0 => 0.0,
             _ => dice.between(0.0, 0.5),
         };
+        // Each tensor that is kept may leave a piece of its block behind that nothing fits into.
+        let waste = match seed % 5 {
+            4 => dice.between(0.08, 0.30),
+            _ => dice.between(0.003, 0.05),
+        };
         Training {
             manner,
             stays: dice.between(1.0, 4.0),
@@ -75,7 +80,7 @@ impl Training {
             per_step: CARD * 10_f64.powf(dice.between(-3.0, -1.6)),
             on_top: dice.between(2.0, 9.0),
             varies,
-            waste: 1.0 + dice.between(0.003, 0.05),
+            waste: 1.0 + waste,
             outside: dice.between(0.3, 1.2),
             peak: 0.0,
             dice,
@@ -162,7 +167,7 @@ fn the_true_step_is_in_the_range() {
         width * 100.0
     );
     assert!(all > 300, "only {all} forecasts were made");
-    assert!(share >= 0.8, "{share}");
+    assert!(share >= 0.9, "{share}");
     assert!(width <= 0.6, "the ranges say little: {width}");
     assert!(silent * 4 < trainings, "{silent} without any");
 }

@@ -113,7 +113,7 @@ fn what_was_found_long_before_the_end_is_held_against_what_had_leaked_by_then() 
     };
     let (is_named, words) = found_after(30, Bytes::mib(120 * 30));
     assert!(is_named, "{words}");
-    let then = "After step 30, 3.52 GiB was kept alive by Meter.history: list of 30.";
+    let then = "After step 30, when 3.52 GiB had leaked, 3.52 GiB was kept alive by Meter.history: list of 30.";
     assert!(words.contains(then), "{words}");
     let (is_named, words) = found_after(30, Bytes::mib(120));
     assert!(!is_named, "{words}");

@@ -122,6 +122,7 @@ fn finding(cause: Cause) -> Finding {
         place: None,
         line: None,
         retainer: None,
+        kept_earlier: None,
         advice: Vec::new(),
         device: None,
         rank: None,

@@ -1,6 +1,7 @@
 //! Blocks on the screen: wrapped to the dialog's width, none cut.
 
 use super::Page;
+use crate::diagnosis::EarlierSearch;
 use crate::document::{DocumentBlock, Figure, Heading, MemoryHolder, Sentence, Tree, Voice};
 use crate::event::{Retainer, Retainers};
 use crate::ui::canvas::{self, StyledLine, columns};
@@ -157,12 +158,16 @@ fn held(page: Page, held: &MemoryHolder) -> Vec<StyledLine> {
     lines
 }
 
-/// `scenarios.py:41 losses: list of 18  keeps 21.3 GiB alive`; `then` is the step after which that was found, if it was long
+/// `scenarios.py:41 losses: list of 18  keeps 21.3 GiB alive`; `earlier` says when that was found, if it was long
 /// before the end.
-pub(super) fn kept_alive(page: Page, retainer: &Retainer, then: Option<u64>) -> Vec<StyledLine> {
+pub(super) fn kept_alive(
+    page: Page,
+    retainer: &Retainer,
+    earlier: Option<EarlierSearch>,
+) -> Vec<StyledLine> {
     let words = spelled(page, &retainer.words());
-    let keeps = match then {
-        Some(step) => format!("  kept {} alive after step {}", retainer.bytes, count(step)),
+    let keeps = match earlier {
+        Some(earlier) => format!("  kept {} alive {}", retainer.bytes, earlier.words()),
         None => format!("  keeps {} alive", retainer.bytes),
     };
     let parts = [(words, Tone::Accent), (keeps, Tone::Text)];

@@ -4,7 +4,7 @@
 use super::remedies::need;
 use super::{Page, blocks, title_parts};
 use crate::anatomy::StepAnatomy;
-use crate::diagnosis::{Finding, Phrase};
+use crate::diagnosis::{EarlierSearch, Finding, Phrase};
 use crate::document::markdown::{code, markdown as list};
 use crate::document::{self, DocumentBlock, Figure, FigureSum, Relaunch, SumOf, Tree};
 use crate::event::{NvmlState, Retainers, SourceLine, as_typed};
@@ -46,10 +46,14 @@ pub(super) fn below(page: Page) -> Vec<Vec<StyledLine>> {
         .take(2)
         .collect();
     let mut paragraphs = vec![blocks::lines(page, &ranks)];
-    if let Some(retainer) = finding.and_then(|finding| finding.retainer.as_ref()) {
-        let then = retainers(page.scene).filter(|found| found.main() == Some(retainer));
-        let then = then.and_then(|found| long_before(page.scene, found));
-        paragraphs.push(blocks::kept_alive(page, retainer, then));
+    let kept = finding.and_then(|finding| Some((finding, finding.retainer.as_ref()?)));
+    if let Some((finding, retainer)) = kept {
+        let found = retainers(page.scene).filter(|found| found.main() == Some(retainer));
+        let earlier = finding.kept_earlier.or_else(|| {
+            let step = long_before(page.scene, found?)?;
+            Some(EarlierSearch { step, leaked: None })
+        });
+        paragraphs.push(blocks::kept_alive(page, retainer, earlier));
     } else {
         let mut largest = largest_lines(page.scene, 1);
         document::leave_out_source(&mut largest);
