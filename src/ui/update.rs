@@ -1,31 +1,37 @@
 //! Changes to a [`View`] by keys, pasted text, and what happened in the session. What
 //! the loop has to carry out is returned as an [`Effect`].
 
+mod follow;
+mod output;
+mod scroll;
+
+pub(super) use output::begin_selecting;
+pub(super) use scroll::scroll;
+
 use super::action::{Action, Effect, ReplayControl, Scroll};
-use super::available::{is_available, list_rows};
+use super::available::is_available;
 use super::chart;
 use super::child::SearchDirection;
 use super::dialog::{Details, Dialog, HelpDialog, NextCopy, OomDialog};
 use super::dialogs::oom;
-use super::editor::{Editor, LineEdit};
+use super::editor::Editor;
 use super::keymap::{self, InputMode};
 use super::layout::{self, layout_of};
 use super::no_use;
-use super::pane::spec::Scrolling;
-use super::pane::{ListScroll, Pane, rank_map};
+use super::pane::{ListScroll, rank_map};
 use super::scene::Scene;
 use super::step::choice;
-use super::step::layout::step_layout;
 use super::step::traced::StepView;
 use super::theme::UNICODE;
 use super::view::{Interrupts, Keyboard, Maximized, Mouse, NOTICE, Notice, View};
 use super::{dialogs, emulator};
 use crate::command::CommandLine;
-use crate::recognize::{LaunchEnvironment, WorkloadKey};
-use crate::state::{RunOutcome, State};
-use crate::units::Uuid;
+use crate::state::RunOutcome;
+use follow::{follow_device, follow_ranks, read_batches, select_device_of_oom};
+use output::{copy_selected, edit_search, keep_search, open_search, show_output};
 use ratatui::crossterm::event::{KeyEvent, KeyEventKind};
 use ratatui::layout::Rect;
+use scroll::page;
 
 impl View {
     /// The screen has a new size.
@@ -244,46 +250,6 @@ fn must_stop_first() -> String {
     let stops = bindings.find(|binding| binding.action == Action::StopAndRelaunch);
     let key = stops.map_or(String::new(), |stops| keymap::names(stops.keys, &UNICODE));
     format!("the training is still running: {key} stops it and starts this command")
-}
-
-fn read_batches(view: &mut View, state: &State) {
-    let newest = view.batches.last().map(|(number, _)| *number);
-    if newest == state.run().map(|run| run.number) {
-        return;
-    }
-    (view.batches).retain(|(number, _)| state.run_numbered(*number).is_some());
-    for run in (state.runs.iter()).filter(|run| Some(run.number) > newest) {
-        let batch = WorkloadKey::new(&run.command, &LaunchEnvironment::default()).batch;
-        view.batches.push((run.number, batch));
-    }
-}
-
-/// Keeps what the map of ranks shows, where it is on the screen.
-fn follow_ranks(view: &mut View, scene: &Scene) {
-    let before = view.rank_map.take();
-    let is_placed = || layout_of(view, scene).place(Pane::Devices).is_some();
-    if rank_map::is_wanted(scene.state) && (view.pane == Pane::Devices || is_placed()) {
-        view.rank_map = rank_map::followed(before, scene.state);
-    }
-}
-
-/// Selects the first device that the run uses, until the user selects another.
-fn follow_device(view: &mut View, state: &State) {
-    let Some(run) = state.run().filter(|_| view.device == view.followed) else {
-        return;
-    };
-    let is_used = |uuid: &Uuid| (run.ranks.iter()).any(|rank| rank.device.as_ref() == Some(uuid));
-    let mut devices = state.devices.iter();
-    if let Some(first) = devices.position(|device| is_used(&device.uuid)) {
-        view.device = first;
-        view.followed = first;
-    }
-}
-
-fn select_device_of_oom(view: &mut View, state: &State) {
-    let device = state.oom().and_then(|oom| oom.device.as_ref());
-    let at = device.and_then(|uuid| state.devices.iter().position(|d| d.uuid == *uuid));
-    view.device = at.unwrap_or(view.device);
 }
 
 pub(super) fn act(view: &mut View, action: Action, scene: &Scene) -> Option<Effect> {
@@ -668,124 +634,10 @@ fn toggled(now: Maximized, wanted: Maximized) -> Maximized {
     }
 }
 
-/// A longer text was pasted by mistake.
-const LONGEST: usize = 200;
-
-/// Brings the output into view.
-fn show_output(view: &mut View) {
-    view.pane = Pane::Output;
-    view.list = ListScroll::default();
-    if view.maximized == Maximized::Chart {
-        view.maximized = Maximized::Nothing;
-    }
-}
-
-fn open_search(view: &mut View) {
-    show_output(view);
-    view.dialog = Some(Dialog::Search(LineEdit::default()));
-}
-
-/// Edits the search text, and searches again.
-fn edit_search(view: &mut View, edit: impl FnOnce(&mut LineEdit)) {
-    if let Some(Dialog::Search(line)) = &mut view.dialog {
-        let before = line.clone();
-        edit(line);
-        if line.text().len() > LONGEST {
-            *line = before;
-        } else if line.text() != before.text() {
-            view.output.search_for(line.text().to_string());
-        }
-    }
-}
-
-/// Closes the search line and keeps the matches, if there is a text.
-fn keep_search(view: &mut View) {
-    if !matches!(view.dialog.take(), Some(Dialog::Search(line)) if !line.text().is_empty()) {
-        view.output.end_search();
-    }
-}
-
-/// Starts a selection at a row of the view, or at the newest row.
-pub(super) fn begin_selecting(view: &mut View, row: Option<u16>) {
-    show_output(view);
-    view.keyboard = Keyboard::Selection;
-    view.output.begin_selection(row);
-}
-
-/// Copies the selected rows and follows the output again.
-fn copy_selected(view: &mut View, scene: &Scene) -> Option<Effect> {
-    view.keyboard = Keyboard::Oomph;
-    let text = view.output.selected_text();
-    view.output.end_selection();
-    view.notice = Some((Notice::Copied, scene.state.now));
-    text.map(Effect::Copy)
-}
-
-pub(super) fn scroll(view: &mut View, scroll: Scroll, scene: &Scene) {
-    match &mut view.dialog {
-        Some(Dialog::Oom(dialog)) => {
-            let reading = oom::scrolling(view.size, &view.theme, dialog, scene);
-            return dialog.scroll(scroll, reading.most, scene);
-        }
-        Some(Dialog::Help(help)) => return help.scroll(scroll),
-        Some(Dialog::Edit(_) | Dialog::Quit | Dialog::Stop | Dialog::Search(_)) => return,
-        None => {}
-    }
-    if view.step.is_some() {
-        return choice::scroll(view, scroll, scene);
-    }
-    if view.keyboard == Keyboard::Selection {
-        return view.output.extend_selection(scroll);
-    }
-    match view.pane.spec().scrolling {
-        Scrolling::Nothing => {}
-        Scrolling::Output => view.output.scroll(scroll),
-        Scrolling::Devices if rank_map::is_wanted(scene.state) => {
-            let order = rank_map::order(scene.state);
-            let at = order
-                .iter()
-                .position(|place| *place == view.device)
-                .unwrap_or(0);
-            let last = order.len().saturating_sub(1);
-            let to = match scroll {
-                Scroll::Up(by) => at.saturating_sub(by),
-                Scroll::Down(by) => (at + by).min(last),
-                Scroll::Start => 0,
-                Scroll::End => last,
-            };
-            view.device = order.get(to).copied().unwrap_or(view.device);
-        }
-        Scrolling::Devices => {
-            let last = scene.state.devices.len().saturating_sub(1);
-            view.device = match scroll {
-                Scroll::Up(_) => view.device.saturating_sub(1),
-                Scroll::Down(_) => (view.device + 1).min(last),
-                Scroll::Start => 0,
-                Scroll::End => last,
-            };
-        }
-        Scrolling::List { .. } => {
-            let (all, shown) = list_rows(view, scene);
-            view.list.scroll(scroll, all, shown);
-        }
-    }
-}
-
-fn page(view: &View, scene: &Scene) -> usize {
-    if let Some(Dialog::Oom(dialog)) = &view.dialog {
-        let reading = oom::scrolling(view.size, &view.theme, dialog, scene);
-        return reading.shown.max(1);
-    }
-    let rows = match view.step {
-        Some(_) if view.dialog.is_none() => step_layout(view, scene).lines_shown(),
-        Some(_) | None => layout_of(view, scene).pane_rows(),
-    };
-    rows.saturating_sub(1).max(1)
-}
-
 #[cfg(test)]
 mod act_tests {
     use super::*;
+    use crate::ui::pane::Pane;
 
     #[test]
     fn stepping_goes_round() {

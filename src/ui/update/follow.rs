@@ -1,0 +1,49 @@
+//! What the screen shows follows the session: the device and the ranks that a run uses, the batches of its runs.
+
+use crate::recognize::{LaunchEnvironment, WorkloadKey};
+use crate::state::State;
+use crate::ui::layout::layout_of;
+use crate::ui::pane::{Pane, rank_map};
+use crate::ui::scene::Scene;
+use crate::ui::view::View;
+use crate::units::Uuid;
+
+pub(super) fn read_batches(view: &mut View, state: &State) {
+    let newest = view.batches.last().map(|(number, _)| *number);
+    if newest == state.run().map(|run| run.number) {
+        return;
+    }
+    (view.batches).retain(|(number, _)| state.run_numbered(*number).is_some());
+    for run in (state.runs.iter()).filter(|run| Some(run.number) > newest) {
+        let batch = WorkloadKey::new(&run.command, &LaunchEnvironment::default()).batch;
+        view.batches.push((run.number, batch));
+    }
+}
+
+/// Keeps what the map of ranks shows, where it is on the screen.
+pub(super) fn follow_ranks(view: &mut View, scene: &Scene) {
+    let before = view.rank_map.take();
+    let is_placed = || layout_of(view, scene).place(Pane::Devices).is_some();
+    if rank_map::is_wanted(scene.state) && (view.pane == Pane::Devices || is_placed()) {
+        view.rank_map = rank_map::followed(before, scene.state);
+    }
+}
+
+/// Selects the first device that the run uses, until the user selects another.
+pub(super) fn follow_device(view: &mut View, state: &State) {
+    let Some(run) = state.run().filter(|_| view.device == view.followed) else {
+        return;
+    };
+    let is_used = |uuid: &Uuid| (run.ranks.iter()).any(|rank| rank.device.as_ref() == Some(uuid));
+    let mut devices = state.devices.iter();
+    if let Some(first) = devices.position(|device| is_used(&device.uuid)) {
+        view.device = first;
+        view.followed = first;
+    }
+}
+
+pub(super) fn select_device_of_oom(view: &mut View, state: &State) {
+    let device = state.oom().and_then(|oom| oom.device.as_ref());
+    let at = device.and_then(|uuid| state.devices.iter().position(|d| d.uuid == *uuid));
+    view.device = at.unwrap_or(view.device);
+}
