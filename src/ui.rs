@@ -93,7 +93,7 @@ fn draw_body(screen: &mut Canvas, view: &View, scene: &Scene, layout: &Layout) -
         headroom::draw_headroom(&mut screen.at(area), view, scene);
     }
     let area = layout.pane?;
-    panes::draw_chosen(&mut screen.at(area), view, scene, &layout.tabs())
+    panes::draw_chosen(&mut screen.at(area), view, scene, layout)
 }
 
 /// What changes with the program's output.
@@ -101,7 +101,7 @@ fn draw_body(screen: &mut Canvas, view: &View, scene: &Scene, layout: &Layout) -
 struct OutputPlace {
     /// The line above, of which the count of steps is compared with the program's own.
     header: Rect,
-    /// Below the row with the names of the panes.
+    /// Above the row with the names of the panes.
     output: Rect,
 }
 
@@ -116,7 +116,7 @@ fn output_place(view: &View, scene: &Scene) -> Option<OutputPlace> {
     let layout = layout::layout_of(view, scene);
     Some(OutputPlace {
         header: layout.header?,
-        output: canvas::below_head(layout.pane?),
+        output: layout.inside_pane()?,
     })
 }
 

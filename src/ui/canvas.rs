@@ -81,14 +81,19 @@ impl Canvas<'_> {
 
     /// Draws a pane's head on the first row, `─ title ─────────`, and returns the rest.
     pub fn below_head(&mut self, title: &[(&str, Tone)]) -> Canvas<'_> {
+        self.rule(title);
+        self.at(below_head(self.area))
+    }
+
+    /// Draws a line across the first row with words in it.
+    pub fn rule(&mut self, words: &[(&str, Tone)]) {
         let line = self.theme.glyphs.line;
         let mut pen = self.pen(0);
         pen.text(line, Tone::Faint).skip(1);
-        for (text, tone) in title {
+        for (text, tone) in words {
             pen.text(text, *tone);
         }
         pen.skip(1).fill(line, Tone::Faint);
-        self.at(below_head(self.area))
     }
 
     /// Draws a box with a title over whatever was there, and returns its inside.

@@ -1,7 +1,7 @@
 //! The line below the chart: how much is free, the peak, what batch there is room for, what grows. With little room the
 //! words get fewer before a figure is left out.
 
-use super::canvas::{Canvas, clauses_within, columns};
+use super::canvas::{Canvas, Pen, clauses_within, columns};
 use super::chart::{Pointed, plot_of, pointed};
 use super::layout::arranged;
 use super::scene::{RoomForBatch, Scene};
@@ -72,10 +72,17 @@ const LITTLE: f64 = 0.05;
 /// A piece with at least so many columns is cut instead of dropped.
 const WORTH_CUTTING: u16 = 24;
 
+/// Draws the line between the chart and the pane, with the headroom's figures in it.
 pub(super) fn draw_headroom(canvas: &mut Canvas, view: &View, scene: &Scene) {
     let theme = canvas.theme;
+    let line = theme.glyphs.line;
     let mut pen = canvas.pen(0);
-    pen.skip(1);
+    pen.text(line, Tone::Faint).skip(1);
+    draw_figures(&mut pen, theme, view, scene);
+    pen.skip(1).fill(line, Tone::Faint);
+}
+
+fn draw_figures(pen: &mut Pen, theme: &Theme, view: &View, scene: &Scene) {
     if let Some(waiting) = scene.waiting {
         pen.text(waiting, Tone::Accent);
         return;

@@ -7,11 +7,16 @@
 //! chart                 chart    │ memory          chart      │ memory
 //! RAM, if it matters    RAM      │                 RAM        │ allocator
 //! memory as a bar                │                            │ runs
-//! headroom              headroom │ events          headroom   │ the step, if there is room
-//! pane                  pane                       devices    │ events
-//!                                                  pane
+//!                                │ events                     │ the step, if there is room
+//!                                                  devices    │ events
+//! headroom              headroom                   headroom
+//! pane                  pane                       pane
+//! tabs                  tabs                       tabs
 //! footer                footer                     footer
 //! ```
+//!
+//! The tabs are at the bottom, where they stay whatever pane is chosen and however high it is: a second click at the same place meets the
+//! same tab.
 
 use super::banner;
 use super::dialog::Dialog;
@@ -37,7 +42,7 @@ const LEAST_OF_CHART: u16 = 5;
 /// Rows by which a pane grows with what it shows.
 const ROWS_STEP: u16 = 8;
 
-/// The parts of the screen; `None` without room. Panes include the row of their title.
+/// The parts of the screen; `None` without room. Panes include the row of their title; that of the tabs is the last of the pane below the chart.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Layout {
     /// The one line of a tiny screen.
@@ -58,7 +63,7 @@ pub(super) struct Layout {
     /// The pane that Tab changes.
     pub pane: Option<Rect>,
     pub footer: Option<Rect>,
-    /// Panes with nothing to show.
+    /// Panes with nothing to show yet.
     pub absent: Vec<Pane>,
     /// The size of the program's terminal, shown or not.
     pub child: Rect,
@@ -78,17 +83,32 @@ impl Layout {
         self.place(Pane::Memory)
     }
 
-    /// The panes that Tab goes through.
+    /// The panes that Tab goes through: always the same, whatever stands beside the chart or is empty, so that none changes its place.
     pub fn tabs(&self) -> Vec<Pane> {
-        let has_none = |pane: &Pane| self.place(*pane).is_none();
-        Pane::below()
-            .filter(|pane| pane.spec().gains_from_width || has_none(pane))
-            .filter(|pane| !self.absent.contains(pane))
-            .collect()
+        Pane::below().collect()
+    }
+
+    /// The pane without the row of the tabs.
+    pub fn inside_pane(&self) -> Option<Rect> {
+        let pane = self.pane?;
+        Some(Rect {
+            height: pane.height.saturating_sub(1),
+            ..pane
+        })
+    }
+
+    /// The row of the tabs.
+    pub fn tab_row(&self) -> Option<Rect> {
+        let pane = self.pane?;
+        Some(Rect {
+            y: pane.bottom().saturating_sub(1),
+            height: pane.height.min(1),
+            ..pane
+        })
     }
 
     /// Where what the pane shows needs fewer rows than it has, the chart gets the others; the program's terminal keeps its size.
-    /// `wanted` has the row of the pane's title.
+    /// `wanted` has the row of the tabs.
     fn shorten_pane(&mut self, wanted: u16) {
         let (Some(pane), Some((Pane::Memory, chart))) = (&mut self.pane, self.placed.first_mut())
         else {
@@ -145,8 +165,8 @@ impl Layout {
     }
 
     pub fn pane_rows(&self) -> usize {
-        self.pane
-            .map_or(0, |pane| usize::from(pane.height.saturating_sub(1)))
+        self.inside_pane()
+            .map_or(0, |inside| usize::from(inside.height))
     }
 }
 
@@ -188,26 +208,25 @@ pub(super) fn layout_of(view: &View, scene: &Scene) -> Layout {
     layout.absent = Pane::below().filter(is_absent).collect();
     if let (Maximized::Nothing, Some(pane)) = (view.maximized, layout.pane) {
         let rows = wanted_rows(view, scene, pane.width);
-        // What is chosen after an OOM lies over the pane's last rows, and never over the chart.
+        // What is chosen after an OOM lies over the tabs and the pane's last rows, and never over the chart.
         let below = dialog_rows(view, scene, layout.oom.as_ref());
-        layout.shorten_pane(rows.saturating_add(below));
+        layout.shorten_pane(rows.saturating_add(below.max(1)));
     }
     layout.fill_side(scene.state);
     layout
 }
 
-/// Rows of the chosen pane with its title in which all of it is shown. What grows has them in steps, so that the chart does not
+/// Rows of the chosen pane in which all of it is shown. What grows has them in steps, so that the chart does not
 /// move with every line; a recording without output has one row to say so.
 fn wanted_rows(view: &View, scene: &Scene, width: u16) -> u16 {
     let in_steps = |rows: u16| rows.div_ceil(ROWS_STEP).max(1).saturating_mul(ROWS_STEP);
-    let rows = match (view.pane, view.pane.spec().rows) {
+    match (view.pane, view.pane.spec().rows) {
         (Pane::Output, _) if !scene.has_output() => 1,
         (Pane::Output, _) => in_steps(view.output.used_rows()),
-        (_, PaneRows::Any) => return u16::MAX,
+        (_, PaneRows::Any) => u16::MAX,
         (_, PaneRows::Fixed(rows)) => rows(view, scene, width),
         (_, PaneRows::Growing(rows)) => in_steps(rows(view, scene, width)),
-    };
-    rows.saturating_add(1)
+    }
 }
 
 /// Rows that a dialog takes from the pane: the one about an OOM stays open, so that the rows are divided anew for it.
@@ -306,16 +325,14 @@ fn two_columns(body: Rect, state: &State) -> Layout {
     };
     let mut rows = RowCutter { rest: left };
     place(Pane::Memory, &mut rows);
-    let headroom = rows.top(1);
     place(Pane::Devices, &mut rows);
-    let pane = Rect {
-        width: body.width,
-        ..rows.rest
-    };
     let beside = Rect {
-        height: body.height - pane.height,
+        height: body.height - rows.rest.height,
         ..side
     };
+    rows.rest.width = body.width;
+    let headroom = rows.top(1);
+    let pane = rows.rest;
     placed.retain(|(_, area)| area.height > 2);
     Layout {
         headroom: Some(headroom),

@@ -103,7 +103,7 @@ fn click(view: &mut View, at: Position, scene: &Scene) -> Option<Effect> {
     if view.dialog.is_none() && view.step.is_none() {
         let tabs = layout.tabs();
         let of_tab = layout
-            .pane
+            .tab_row()
             .and_then(|row| panes::tab_at(row, &tabs, view, at));
         let mut placed = layout.placed.iter();
         let of_place = placed
@@ -126,12 +126,12 @@ fn click(view: &mut View, at: Position, scene: &Scene) -> Option<Effect> {
 /// Selects the rows from where the button went down to the mouse.
 fn drag(view: &mut View, at: Position, scene: &Scene) {
     let on_output = view.dialog.is_none() && view.pane == Pane::Output && scene.has_output();
-    let pane = layout_of(view, scene).pane;
+    let pane = layout_of(view, scene).inside_pane();
     let Some(pane) = pane.filter(|pane| on_output && pane.contains(view.pressed)) else {
         return;
     };
-    let top = pane.y + 1;
-    let row = |y: u16| y.saturating_sub(top).min(pane.height.saturating_sub(2));
+    let top = pane.y;
+    let row = |y: u16| y.saturating_sub(top).min(pane.height.saturating_sub(1));
     match view.keyboard {
         Keyboard::Selection => view.output.select_to(row(at.y)),
         Keyboard::Oomph => begin_selecting(view, Some(row(view.pressed.y))),

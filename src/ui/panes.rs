@@ -1,6 +1,7 @@
-//! The panes on the screen: in a place of their own, or one of them below the chart, with the tabs of all that can be there.
+//! The panes on the screen: in a place of their own, or one of them below the chart, above the tabs of all that can be there.
 
 use crate::ui::canvas::{Canvas, columns};
+use crate::ui::layout::Layout;
 use crate::ui::pane::spec::PaneSpec;
 use crate::ui::pane::{ListScroll, Pane, output, spec_of_pane};
 use crate::ui::scene::Scene;
@@ -31,12 +32,12 @@ pub(super) fn draw_placed(canvas: &mut Canvas, pane: Pane, view: &View, scene: &
     (spec.draw)(&mut canvas.below_head(&title), view, scene, list);
 }
 
-/// Draws the chosen pane below the tabs. Returns the position of the program's cursor.
+/// Draws the chosen pane, and the tabs below it. Returns the position of the program's cursor.
 pub(super) fn draw_chosen(
     canvas: &mut Canvas,
     view: &View,
     scene: &Scene,
-    tabs: &[Pane],
+    layout: &Layout,
 ) -> Option<Position> {
     let up = view.output.scrolled();
     let scrolled = format!(" {} {up} rows up", canvas.theme.glyphs.paused);
@@ -45,11 +46,16 @@ pub(super) fn draw_chosen(
         (Pane::Output, _) if up > 0 => &scrolled,
         (_, _) => "",
     };
-    let room = canvas.area.width.saturating_sub(columns(note));
-    let tabs = tab_titles(tabs, view, room);
+    let row = layout.tab_row()?;
+    let mut tabs = tab_titles(&layout.tabs(), &layout.absent, view, row.width);
+    // The tabs stay where they are: the last ones give way to the note.
+    while wide(&tabs) + columns(note) + AROUND > row.width && tabs.len() > 1 {
+        tabs.pop();
+    }
     let tabs = tabs.iter().map(|tab| (tab.text.as_str(), tab.tone));
     let title: Vec<(&str, Tone)> = tabs.chain([(note, Tone::Accent)]).collect();
-    let mut inside = canvas.below_head(&title);
+    canvas.at(row).rule(&title);
+    let mut inside = canvas.at(layout.inside_pane()?);
     match view.pane {
         Pane::Output => draw_output(&mut inside, view, scene),
         pane => {
@@ -73,7 +79,7 @@ pub(super) fn draw_output(canvas: &mut Canvas, view: &View, scene: &Scene) -> Op
 /// The pane whose name stands at a position of the tabs' row.
 pub(super) fn tab_at(row: Rect, tabs: &[Pane], view: &View, at: Position) -> Option<Pane> {
     let mut from = row.x + 2;
-    for tab in tab_titles(tabs, view, row.width) {
+    for tab in tab_titles(tabs, &[], view, row.width) {
         let to = from + columns(&tab.text);
         if at.y == row.y && (from..to).contains(&at.x) {
             return tab.pane;
@@ -93,12 +99,24 @@ struct TabTitle {
 /// Between two tabs where there is no room for a dot.
 const CLOSE: &str = "  ";
 
-/// The names of the panes with their numbers, which are keys: closer together, or from the chosen one on, where there is
-/// not room for more.
-fn tab_titles(tabs: &[Pane], view: &View, width: u16) -> Vec<TabTitle> {
-    let of = |from: usize, separator: &str| {
+/// Columns around the titles in their row.
+const AROUND: u16 = 4;
+
+/// How much of the panes' names there is room for.
+#[derive(Clone, Copy)]
+enum TabNames {
+    Whole,
+    Short,
+    /// The numbers, which are keys, and the chosen one's name behind them.
+    OfChosen,
+}
+
+/// The panes with their numbers, which are keys. Their places depend on the width alone, so that a second click at the same place meets
+/// the same tab; those of `absent` have nothing to show yet.
+fn tab_titles(tabs: &[Pane], absent: &[Pane], view: &View, width: u16) -> Vec<TabTitle> {
+    let of = |names: TabNames, separator: &str| {
         let mut title: Vec<TabTitle> = Vec::new();
-        for pane in tabs.iter().skip(from) {
+        for pane in tabs {
             if !title.is_empty() {
                 title.push(TabTitle {
                     pane: None,
@@ -106,33 +124,46 @@ fn tab_titles(tabs: &[Pane], view: &View, width: u16) -> Vec<TabTitle> {
                     tone: Tone::Faint,
                 });
             }
-            let tone = match *pane == view.pane {
-                true => Tone::Strong,
-                false => Tone::Dim,
+            let tone = match (*pane == view.pane, absent.contains(pane)) {
+                (true, _) => Tone::Strong,
+                (false, false) => Tone::Dim,
+                (false, true) => Tone::Faint,
             };
-            let name = pane.spec().title;
+            let number = pane.number();
+            let text = match names {
+                TabNames::Whole => format!("{number} {}", pane.spec().title),
+                TabNames::Short => format!("{number} {}", pane.spec().short),
+                TabNames::OfChosen => number.to_string(),
+            };
             title.push(TabTitle {
                 pane: Some(*pane),
-                text: format!("{} {name}", pane.number()),
+                text,
                 tone,
+            });
+        }
+        if let TabNames::OfChosen = names {
+            title.push(TabTitle {
+                pane: None,
+                text: format!("{CLOSE}{}", view.pane.spec().title),
+                tone: Tone::Strong,
             });
         }
         title
     };
-    let wide = |title: &[TabTitle]| title.iter().map(|tab| columns(&tab.text)).sum::<u16>();
     let dotted = view.theme.glyphs.separator;
-    let whole = [of(0, dotted), of(0, CLOSE)];
-    let fitting = whole.into_iter().find(|title| wide(title) + 4 <= width);
-    fitting.unwrap_or_else(|| {
-        let chosen = tabs.iter().position(|pane| *pane == view.pane).unwrap_or(0);
-        let mut rest = of(chosen, dotted);
-        while rest.len() > 1 && wide(&rest) + 4 > width {
-            rest.pop();
-        }
-        if rest.len() > 1 && rest.len().is_multiple_of(2) {
-            // A separator with nothing behind it.
-            rest.pop();
-        }
-        rest
-    })
+    let fuller = [
+        (TabNames::Whole, dotted),
+        (TabNames::Whole, CLOSE),
+        (TabNames::Short, CLOSE),
+        (TabNames::Short, " "),
+    ];
+    let fuller = fuller.map(|(names, separator)| of(names, separator));
+    let fitting = fuller
+        .into_iter()
+        .find(|title| wide(title) + AROUND <= width);
+    fitting.unwrap_or_else(|| of(TabNames::OfChosen, CLOSE))
+}
+
+fn wide(title: &[TabTitle]) -> u16 {
+    title.iter().map(|tab| columns(&tab.text)).sum()
 }

@@ -24,6 +24,7 @@ pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
         WIDE.. => 1 + FACTS,
         _ => HEIGHT,
     }),
+    short: "alloc",
     ..PaneSpec::plain("allocator", draw)
 };
 

@@ -26,9 +26,8 @@ pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
             false => HEIGHT - 1 + more,
         }
     },
-    // Below there is room to explain the parts.
-    gains_from_width: true,
     rows: PaneRows::Fixed(|_, scene, _| HEIGHT + u16::from(scene.state.run().is_some_and(gathers))),
+    short: "mem",
     ..PaneSpec::plain("memory", draw)
 };
 

@@ -24,16 +24,22 @@ pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
         },
     },
     scrolling: Scrolling::Devices,
-    rows: PaneRows::Fixed(|_, scene, _| match rank_map::is_wanted(scene.state) {
-        // The map takes what there is.
-        true => u16::MAX,
+    rows: PaneRows::Fixed(|_, scene, width| match rank_map::is_wanted(scene.state) {
+        // A narrow map takes what there is.
+        true if width < WIDE_MAP => u16::MAX,
+        true => rank_map::rows(scene.state),
         false => 1 + length(scene.state) as u16,
     }),
+    short: "gpu",
+    is_there: |state| state.devices.len() > 0,
     ..PaneSpec::plain("devices", draw)
 };
 
 /// From this height on several devices and ranks have a table of their own.
 const HEIGHT_FOR_DEVICES: u16 = 32;
+
+/// From this width on the map has as many nodes beside each other as in a place of its own.
+const WIDE_MAP: u16 = 80;
 
 /// Columns of the words at the end of a row.
 const WORDS: u16 = 14;

@@ -17,7 +17,6 @@ use std::path::Path;
 
 pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
     own_rows: |_, _, rest| rest,
-    gains_from_width: true,
     scrolling: Scrolling::List {
         length,
         shown: |area| area.height.into(),

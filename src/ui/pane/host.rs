@@ -37,6 +37,8 @@ fn shown(area: Rect) -> usize {
 fn draw(canvas: &mut Canvas, _: &View, scene: &Scene, list: ListScroll) {
     let state = scene.state;
     let Some((_, memory)) = state.host.latest() else {
+        let words = "unknown until the first look at the processes";
+        canvas.pen(0).skip(1).rest(words, Tone::Dim);
         return;
     };
     let tone = match state.host.matters() {

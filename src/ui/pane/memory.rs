@@ -14,7 +14,8 @@ use crate::ui::words::Figures;
 use crate::units::Bytes;
 
 pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
-    own_rows: |_, screen, _| (screen * 9 / 20).max(7),
+    // On 36 rows the column beside it has room for memory, two runs and the last event.
+    own_rows: |_, screen, _| (screen * 9 / 20 + 1).max(7),
     ..PaneSpec::plain("chart", draw)
 };
 

@@ -12,8 +12,8 @@ use ratatui::style::{Color, Modifier, Style};
 use unicode_width::UnicodeWidthChar;
 
 pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
-    gains_from_width: true,
     scrolling: Scrolling::Output,
+    short: "out",
     ..PaneSpec::plain("output", draw)
 };
 

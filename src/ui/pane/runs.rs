@@ -21,7 +21,6 @@ pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
         (0 | 1, ..ROOM_FOR_ONE) => 0,
         (runs, _) => (2 + 2 * runs as u16).min((rest * 2 / 5).max(4)),
     },
-    gains_from_width: true,
     scrolling: Scrolling::List {
         length: |scene| scene.state.runs.len(),
         shown,

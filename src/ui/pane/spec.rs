@@ -12,20 +12,20 @@ use ratatui::layout::Rect;
 pub(in crate::ui) struct PaneSpec {
     /// The pane's title and the name of its tab.
     pub title: &'static str,
+    /// The tab's name where the whole names have no room.
+    pub short: &'static str,
     /// Words beside the title in a place of its own.
     pub subtitle: fn(&View, &State) -> Option<(String, Tone)>,
-    /// Draws what its title would say beside it where it stands below the tabs, which leave no room for that; returns how many rows
+    /// Draws what its title would say beside it where it stands above the tabs, which leave no room for that; returns how many rows
     /// that took.
     pub first_rows: fn(&mut Canvas, &View, &Scene) -> u16,
     /// Rows of a place of its own on a screen with two columns, the title's row included; 0 where it has no such place. The arguments
     /// are the state, the screen's rows and the rows left in its column.
     pub own_rows: fn(&State, u16, u16) -> u16,
-    /// Whether the pane is also shown below the chart, because more of it fits there.
-    pub gains_from_width: bool,
     pub scrolling: Scrolling,
     /// Rows in which all of it is shown below the chart, which has those that are left.
     pub rows: PaneRows,
-    /// Whether there is anything to be shown: else it has no tab.
+    /// Whether there is anything to be shown: else its tab is dim.
     pub is_there: fn(&State) -> bool,
     pub draw: Draw,
 }
@@ -62,10 +62,10 @@ impl PaneSpec {
     pub const fn plain(title: &'static str, draw: Draw) -> PaneSpec {
         PaneSpec {
             title,
+            short: title,
             subtitle: |_, _| None,
             first_rows: |_, _, _| 0,
             own_rows: |_, _, _| 0,
-            gains_from_width: false,
             scrolling: Scrolling::Nothing,
             rows: PaneRows::Any,
             is_there: |_| true,

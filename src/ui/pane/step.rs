@@ -18,8 +18,8 @@ pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
         true => rest.saturating_sub(FOR_EVENTS).min(LINES),
         false => 0,
     },
-    gains_from_width: true,
     rows: PaneRows::Fixed(step::rows_of_peak),
+    is_there: is_traced,
     ..PaneSpec::plain("step", draw)
 };
 

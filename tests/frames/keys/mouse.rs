@@ -156,3 +156,29 @@ fn the_wheel_scrolls_the_evidence() {
     mouse(&story, &mut view, up, 30, 6);
     assert_eq!(shown(&view), first);
 }
+
+/// Whatever pane is chosen, and whatever it shows, a second click at the same place meets the same tab.
+#[test]
+fn the_tabs_stay_where_they_are() {
+    for name in ["waiting", "steady", "second-run", "eight-nodes"] {
+        let case = CASES.iter().find(|case| case.name == name).unwrap();
+        let story = case.told();
+        for (width, height) in [(40, 12), (60, 16), (80, 24), (120, 36), (200, 60)] {
+            let mut view = case.show(&story, Theme::full(), width, height);
+            let places = |view: &View| {
+                let text = crate::frames::text(&crate::frames::draw(&story, view, width, height));
+                let rows: Vec<&str> = text.lines().collect();
+                let row = rows.iter().rposition(|row| row.starts_with('─'));
+                let row = row.expect("the row of the tabs");
+                let numbers = ('1'..='8').map(|number| rows[row].find(number));
+                (row, numbers.collect::<Option<Vec<usize>>>())
+            };
+            let before = places(&view);
+            assert!(before.1.is_some(), "{name} at {width}x{height}");
+            for key in '1'..='8' {
+                press(&story, &mut view, KeyCode::Char(key));
+                assert_eq!(places(&view), before, "{key}: {name} at {width}x{height}");
+            }
+        }
+    }
+}

@@ -183,9 +183,10 @@ fn the_pane_of_the_step_says_which_it_shows() {
             press(story, &mut view, KeyCode::Esc);
             press(story, &mut view, KeyCode::Char('6'));
             let text = crate::frames::text(&crate::frames::draw(story, &view, width, height));
-            let tabs = text.lines().position(|line| line.contains("6 step"));
-            let row = text.lines().nth(tabs.expect("its tab") + 1);
-            row.unwrap_or_default().to_string()
+            // The tabs are the last row but one; the rule before them is above the pane.
+            let rows: Vec<&str> = text.lines().take(usize::from(height) - 2).collect();
+            let above = rows.iter().rposition(|row| row.starts_with('─'));
+            rows[above.expect("the line above the pane") + 1].to_string()
         };
         let mut story = crate::frames::steps::two_steps();
         let shown = first_row(&story);
