@@ -116,6 +116,15 @@ while not os.path.exists('end'):
     answer(&mut terminal, "x", |terminal| {
         terminal.screen().contains("changes  ")
     });
+    // A program that is not there is no end either.
+    terminal.press(Key::Ctrl('u'));
+    terminal.press("pyhton3 train.py --steps");
+    terminal.press(Key::Enter);
+    let editor = terminal.wait_for("pyhton3: not found in PATH", PATIENCE);
+    assert!(editor.contains("Relaunch with this command"), "{editor}");
+    answer(&mut terminal, "x", |terminal| {
+        terminal.screen().contains("changes  ")
+    });
     terminal.press(Key::Ctrl('u'));
     terminal.press("python3 train.py --steps again");
     terminal.press(Key::Enter);

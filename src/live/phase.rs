@@ -293,6 +293,17 @@ impl SessionPhase {
         })
     }
 
+    /// The ordered run could not be started, after one that ended like this: the user may choose again. Refused where the user has asked
+    /// for the end.
+    pub(crate) fn not_started(&mut self, exit: Exit, now: Moment) -> bool {
+        self.change(|stage| match stage {
+            SessionStage::Starting {
+                then: AfterRun::Decide,
+            } => PhaseChange::To(SessionStage::Asking { exit, since: now }),
+            other => PhaseChange::Refused(other),
+        })
+    }
+
     /// The run was reaped. One that ends at once may never have been seen to start.
     pub(crate) fn exited(&mut self, exited: Exited, since: Moment) -> bool {
         self.change(|stage| match stage {

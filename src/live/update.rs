@@ -349,14 +349,13 @@ impl SessionController {
                 reason,
                 status,
             } => {
-                self.session.push(SessionEffect::SayLast(reason.clone()));
-                self.session.record(EventKind::SpawnFailed(SpawnFailed {
+                let failed = SpawnFailed {
                     run,
                     errno,
                     path,
                     reason,
-                }));
-                self.phase.leave(Ending::Code(status), Departure::Ended);
+                };
+                self.not_started(failed, status);
             }
             KeeperReport::Output { stream, bytes } => self.output(stream, bytes),
             KeeperReport::Gap { bytes } => self.session.record(EventKind::Dropped(Dropped {

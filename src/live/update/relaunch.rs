@@ -5,7 +5,7 @@
 use super::SessionController;
 use crate::collect::scheduler;
 use crate::command::CommandLine;
-use crate::event::{Event, EventKind, Exit, Level, Prediction, SourceEdit};
+use crate::event::{Event, EventKind, Exit, Level, Prediction, SourceEdit, SpawnFailed};
 use crate::live::Ending;
 use crate::live::background_task::{TaskId, TaskResult};
 use crate::live::display::screen::Due;
@@ -214,12 +214,31 @@ impl SessionController {
         }
     }
 
+    /// The keeper could not start the ordered run. After an earlier run that leads back to the editor, where somebody sees it: a mistyped
+    /// name is no reason to end the session.
+    pub(super) fn not_started(&mut self, failed: SpawnFailed, status: i32) {
+        let why = failed.reason.clone();
+        self.session.record(EventKind::SpawnFailed(failed));
+        let now = self.session.now;
+        let before = self.session.state.run().and_then(|run| run.ended);
+        let before = before.filter(|_| self.has_screen());
+        if before.is_some_and(|(_, exit)| self.phase.not_started(exit, now)) {
+            return self.open_editor(why);
+        }
+        self.session.push(SessionEffect::SayLast(why));
+        self.phase.leave(Ending::Code(status), Departure::Ended);
+    }
+
     /// Whoever typed the command sees why it failed, and mends it there.
     fn offer_editor(&mut self) {
         let Some(words) = self.session.failed_at_once() else {
             return;
         };
         self.session.note(Level::Warning, words.clone());
+        self.open_editor(words);
+    }
+
+    fn open_editor(&mut self, words: String) {
         self.session.foresee(self.session.command().clone());
         self.session.push(SessionEffect::OpenEditor(words));
     }
