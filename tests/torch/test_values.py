@@ -3,6 +3,7 @@
 Needs torch; a CPU is enough. By hand: python3 -m unittest discover -s tests/torch
 """
 import unittest
+import unittest.mock
 
 import rehearse
 import torch
@@ -116,7 +117,66 @@ class Rolling(nn.Module):
         return sum((torch.roll(x, -int(at[place]), 1) * strength[place]).sum() for place in range(2))
 
 
+class Stepping(nn.Module):
+    """Goes on in steps as long as numbers say, whose sizes it has checked; `keeps`: and backward needs each of them."""
+
+    def __init__(self, keeps):
+        super().__init__()
+        self.inner, self.keeps = nn.Linear(64, 64), keeps
+
+    def forward(self, x):
+        y, at, last = self.inner(x), x.new_zeros(()), x.sum()
+        while at < last:
+            if (y > 1e9).any():
+                raise ValueError("too far")
+            with torch.set_grad_enabled(self.keeps):
+                y = torch.tanh(self.inner(y))
+            at = at + y.abs().max().detach()
+        return self.inner(y).sum()
+
+
+class Thinning(nn.Module):
+    """Looks for points that are far from each other, one after the other, with a mask for what is nearer now. Without
+    any it takes those features that say so."""
+
+    def __init__(self, points):
+        super().__init__()
+        self.inner, self.points = nn.Linear(3, 1024), points
+
+    def forward(self, x):
+        distance, last = x.new_full(x.shape[:2], 1e10), x.new_zeros(x.shape[0], dtype=torch.long)
+        rows, chosen = torch.arange(x.shape[0]), []
+        for _ in range(self.points):
+            chosen.append(last)
+            now = ((x - x[rows, last, :].unsqueeze(1)) ** 2).sum(-1)
+            is_nearer = now < distance
+            distance[is_nearer] = now[is_nearer]
+            last = distance.max(-1)[1]
+        y = self.inner(x)
+        return (y * distance.unsqueeze(-1)).sum() if self.points else y[y > 0].sum()
+
+
 class Values(unittest.TestCase):
+    def test_a_loop_that_keeps_memory_ends_the_rehearsal_and_others_have_one_turn(self):
+        why_not = rehearse.why_not(rehearse.said(Stepping(True), torch.rand(8, 64)))
+        self.assertRegex(why_not, r"^how often a loop runs depends on the values of tensors \(test_values.py:\d+\)$")
+        self.assertIsNone(rehearse.why_not(rehearse.said(Stepping(False), torch.rand(8, 64))))
+
+    def test_masks_of_little_are_no_reason_for_another_rehearsal(self):
+        shares, said = [], rehearse.work.Work.said
+
+        def with_shares(work, *args):
+            shares.append(work.shares)
+            return said(work, *args)
+
+        for points in (12, 0):
+            with unittest.mock.patch.object(rehearse.work.Work, "said", with_shares):
+                line = rehearse.said(Thinning(points), torch.rand(4, 32, 3))
+            self.assertIsNone(rehearse.why_not(line))
+            self.assertTrue(line["assumes_values"])
+        # Forward asks for its places, and so does backward.
+        self.assertEqual(shares, [[], [2, 2]])
+
     def test_a_place_is_no_size(self):
         line = rehearse.said(Rolling(), torch.zeros(16, 8))
         self.assertIsNone(rehearse.why_not(line))

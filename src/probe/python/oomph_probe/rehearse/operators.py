@@ -113,7 +113,7 @@ class Operators:
             self.kind: Any = FakeTensor
             self.kinds = Kinds(torch, FakeTensor)
             self.make_subclass = torch.Tensor._make_subclass
-            self.empty = torch.empty_strided
+            self.empty, self.meta = torch.empty_strided, torch.device("meta")
             self.plainly = torch._C._DisableTorchDispatch
             is_unsafe = mode._allow_unsafe_data_ptr_access
             self.mark = getattr(
@@ -189,7 +189,7 @@ class Operators:
         if any(isinstance(each, self.torch.Tensor) for each in args[1:]) or kwargs and "dtype" in kwargs:
             return None
         with self.plainly():
-            plain = self.empty(first.shape, first.stride(), dtype=first.dtype, device="meta")
+            plain = self.empty(first.shape, first.stride(), dtype=first.dtype, device=self.meta)
             try:
                 returned = func(plain, *args[1:], **kwargs)
             except Exception:
@@ -220,9 +220,9 @@ class Operators:
                 elif how == NONE:
                     result.append(None)
                 elif how == NEW:
-                    result.append(self.tensor(self.empty(shape, stride, dtype=dtype, device="meta"), device))
+                    result.append(self.tensor(self.empty(shape, stride, dtype=dtype, device=self.meta), device))
                 else:
-                    view = self.empty((), (), dtype=dtype, device="meta")
+                    view = self.empty((), (), dtype=dtype, device=self.meta)
                     of = args[place]
                     view.set_(of.untyped_storage(), of.storage_offset() + offset, shape, stride)
                     result.append(self.tensor(view, device))
@@ -248,12 +248,19 @@ class Operators:
         """A fake that is no operator's."""
         if device in self.states:
             with self.plainly():
-                return self.tensor(self.empty(shape, stride, dtype=dtype, device="meta"), device)
+                return self.tensor(self.empty(shape, stride, dtype=dtype, device=self.meta), device)
         with self.mode:
             made = self.torch.empty_strided(shape, stride, dtype=dtype, device=device)
         if not self.known.is_off and made.fake_device == device:
             self.states[device] = dict(made.__dict__)
         return made
+
+    def columns(self, rows: Any) -> list[Any]:
+        """Views of what has two dimensions."""
+        (count, width), step, device = rows.shape, rows.stride(), rows.device
+        views = [(VIEW, 0, (count,), step[:1], rows.dtype, device, at * step[1]) for at in range(width)]
+        made = self.made(views, (rows,))
+        return list(rows.unbind(1)) if made is None else made
 
     def tensor(self, inner: Any, device: Any) -> Any:
         """A fake on a device as FakeTensor's constructor makes it, which looks for a GPU each time."""

@@ -34,6 +34,7 @@ from . import (
     recurrent,
     reduced,
     regions,
+    rules,
     shadows,
     singly,
     values,
@@ -60,6 +61,9 @@ PRODUCTS = frozenset("mm addmm bmm baddbmm addbmm addmv mv dot linear _scaled_mm
 SOFTMAX = (SOFTMAX_BACKWARD, "_log_softmax_backward_data", "_softmax", LOG_SOFTMAX)
 # What takes a mask for the places that it has.
 INDEXING = ("index", "index_put", "index_put_", "_index_put_impl_")
+# What depends on values for its size is worth a rehearsal by shares if it is so much of the peak: more may be made of
+# it; of places alone anything may be made.
+SHARED, ANY = 0.002, 1 << 62
 # So many times a step is begun again with what it returned, until that has the size that it was given.
 MOST_CARRIED = 3
 # What makes a tensor of values: its argument is the tensor that is made.
@@ -220,7 +224,7 @@ class Rehearsal:
         # What the model has kept in single numbers; None where real steps are looked at.
         self.flags: fakes.Flags | None = None
         # And what of other values is known.
-        self.values = values.Values(torch)
+        self.values = values.Values(torch, lambda: self.trace.allocated)
         self.sequences = packing.Sequences(self)
         self.has_convolutions = self.multiplies = False
         self.samples = singly.Samples(variant.batch[1] if variant.batch else 0)
@@ -239,6 +243,8 @@ class Rehearsal:
         self.offloading: offloading.Offloading | None = None
         # The largest log-softmax over rows of logits.
         self.log_softmax = 0
+        # The most bytes of one that is as large as values say, which are not known.
+        self.by_shares = 0
         # Copies of compiled modules that allocate what their graphs do, and how many graphs were taken so; whether some
         # of them have memory of CUDA's own graphs, or do not fit, so that lines run as they are written.
         self.regions: list[Module] = []
@@ -504,6 +510,10 @@ class Rehearsal:
         if self.guard is not None:
             self.guard.judge_on()
 
+    def depends_on_shares(self) -> bool:
+        """Whether in how many parts elements are chosen makes a difference."""
+        return bool(self.values.asked) and self.by_shares > SHARED * self.trace.peak
+
     def fixed_sizes(self) -> set[int]:
         """The sizes of what its models have."""
         return {each.untyped_storage().nbytes() for each in self.copier.tensors} | self.copier.memory.sizes
@@ -582,9 +592,14 @@ class Rehearsal:
             self.record([made], name, args)
             return made
         if self.mode is not None and name in values.BY_VALUE:
-            return self.by_value(name, args)
+            chosen = self.by_value(name, args)
+            self.by_shares = max(self.by_shares, ANY if name == "nonzero" else bytes_of(chosen))
+            return chosen
         if self.mode is not None and name in INDEXING and any(is_mask(each) for each in args[1]):
-            return self.operation(func, facts, (args[0], self.places(args[1]), *args[2:]), kwargs)
+            returned = self.operation(func, facts, (args[0], self.places(args[1]), *args[2:]), kwargs)
+            if name == "index":
+                self.by_shares = max(self.by_shares, bytes_of(returned))
+            return returned
         before = self.trace.flops
         self.count(name, args)
         returned = func(*args, **kwargs)
@@ -621,14 +636,15 @@ class Rehearsal:
         mask = args[1] if name == "masked_select" else args[0]
         count = self.values.count(mask, self.operators.plainly)
         shape, dtype = ((count,), args[0].dtype) if name == "masked_select" else ((count, mask.dim()), self.torch.long)
-        made = self.torch.empty(shape, dtype=dtype, device=mask.device)
+        made = self.operators.new(shape, rules.natural(shape), dtype, mask.device)
+        self.record([made], name, args)
         return made
 
     def places(self, indices: Any) -> list[Any]:
         """Indices with the places of a mask in the place of the mask."""
         found: list[Any] = []
         for each in indices:
-            found += list(self.by_value("nonzero", (each,)).unbind(1)) if is_mask(each) else [each]
+            found += self.operators.columns(self.by_value("nonzero", (each,))) if is_mask(each) else [each]
         return found
 
     def record(self, tensors: list[Any], name: str, args: Args) -> None:
@@ -706,6 +722,10 @@ def number_like(tensor: Any) -> Any:
     if tensor.dtype.is_complex or tensor.dtype.is_floating_point:
         return 1.0
     return True if "bool" in str(tensor.dtype) else 1
+
+
+def bytes_of(tensor: Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
 
 
 def softmax_takes(name: str, args: Args) -> int:

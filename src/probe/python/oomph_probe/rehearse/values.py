@@ -9,24 +9,29 @@ where the function that asked raises an error thereupon (a check of what it was 
 from __future__ import annotations
 
 import operator
+import os
 import sys
 import weakref
 
 from ..common import errors, frames
 from ..common.instead import Instead
 from . import apart, callers, shares
+from .effects import Stopped
 from .shares import Shares
+from .sizes import PRIME
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
-    from typing import Any, Tuple
+    from typing import Any, Callable, Tuple
 
     from ..common.protocols import Args, Kwargs, Tensor, Torch
 
     # A question, by where it is asked: a function's code, and the place in it.
     Place = Tuple[Any, int]
 
+# What a turn of a loop keeps is much if it is so much of what is allocated.
+KEPT = 0.01
 # Elements of a tensor that is computed.
 MOST_ELEMENTS = 1 << 20
 # What makes a tensor of no other, of values that are known.
@@ -61,6 +66,10 @@ COUNTED = frozenset(("eq", "bincount", "histc")).union(
 
 class NotKnown(Exception):
     """A value follows from the program's data."""
+
+
+class ManyTurns(Stopped):
+    """A loop keeps memory in each turn, and values say how many it has."""
 
 
 class Lazy:
@@ -104,14 +113,17 @@ def on_the_host(tensor: Any) -> Any:
 class Values:
     """What is known of the values of one rehearsal's fakes."""
 
-    def __init__(self, torch: Torch) -> None:
+    def __init__(self, torch: Torch, allocated: Callable[[], int]) -> None:
         self.torch = torch
         self.torch_home = frames.home_of(torch)
+        self.allocated = allocated
         # Questions that were answered with yes, and those to be answered with no.
         self.yes: list[Place] = []
         self.no: set[Place] = set()
-        # Where the latest was asked: a function's code, and the line.
-        self.line: Place | None = None
+        # Whether a line (a function's code, and its number) is what a loop asks; of those that have begun a turn, whose
+        # it is and what was allocated by then.
+        self.loops: dict[Place, bool] = {}
+        self.turns: dict[Place, tuple[int, int]] = {}
         self.known: dict[int, tuple[Any, Lazy, int]] = {}
         # Fakes that have places of elements.
         self.places: dict[int, Any] = {}
@@ -272,12 +284,26 @@ class Values:
         place = frame.f_code, frame.f_lasti
         if place in self.no:
             return False
-        # Python asks before the first turn and behind each in two places of one line.
-        before, self.line = self.line, (frame.f_code, frame.f_lineno)
-        if before == self.line and callers.is_asked_by_a_loop(frame.f_code, frame.f_lineno):
-            self.line = None
+        if self.has_turned(frame):
             return False
         self.yes.append(place)
+        return True
+
+    def has_turned(self, frame: FrameType) -> bool:
+        """Whether a loop asks that has had its turn: Python asks before the first and behind each, in two places of one
+        line."""
+        line = frame.f_code, frame.f_lineno
+        if line not in self.loops:
+            self.loops[line] = callers.is_asked_by_a_loop(*line)
+        if not self.loops[line]:
+            return False
+        turn, now = self.turns.pop(line, None), self.allocated()
+        if turn is None or turn[0] != id(frame):
+            self.turns[line] = id(frame), now
+            return False
+        if now - turn[1] > KEPT * now:
+            name = os.path.basename(frame.f_code.co_filename)
+            raise ManyTurns("how often a loop runs depends on the values of tensors (%s:%d)" % (name, frame.f_lineno))
         return True
 
     def theirs(self, frame: FrameType | None) -> FrameType | None:
@@ -318,7 +344,9 @@ class Values:
                 return filled
             count, at = int(fake.numel()), len(self.asked)
             self.asked.append(count)
-            return -(-count // (self.shares[at] if at < len(self.shares) else 1))
+            # A share of what grows with the batch grows with it, too.
+            times = PRIME if count % PRIME == 0 else 1
+            return -(-count // times // (self.shares[at] if at < len(self.shares) else 1)) * times
 
     def parts(self) -> list[int]:
         """For each time how many times the places in so many elements were asked for: so many experts share them."""

@@ -33,6 +33,7 @@ from . import (
     scripted,
     singly,
     sizes,
+    values,
     warned,
 )
 from .rehearsal import AS_IT_WAS, Changed
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
     from ..common.frames import Owners
     from ..common.protocols import Line, Torch
-    from . import callers, values
+    from . import callers
     from .roots import Call
 
     # A call to begin with, and the lines from there on.
@@ -423,7 +424,7 @@ class Work:
     ) -> tuple[rehearsal.Rehearsal, rehearsal.Trace]:
         try:
             return self.tried(variant, batch, at, deadline)
-        except (losses.NoLoss, singly.OneByOne):
+        except (losses.NoLoss, singly.OneByOne, values.ManyTurns):
             raise
         except losses.NoFurther as none:
             # Once more, up to the first backward.
@@ -462,7 +463,7 @@ class Work:
         finally:
             if one.copier is not None and one.copier.views is not None:
                 one.copier.views.forget()
-        if one.values.asked and not self.shares:
+        if one.depends_on_shares() and not self.shares:
             # Once more, by how many share.
             self.shares = one.values.parts()
             return self.tried(variant, batch, at, deadline)
@@ -478,6 +479,8 @@ class Work:
     def is_worth_another(self, one: rehearsal.Rehearsal, error: BaseException) -> bool:
         """Whether a rehearsal that has failed may go further the next time."""
         stopped_at, self.guard.outside = self.guard.outside, None
+        if isinstance(error, values.ManyTurns):
+            return False
         if self.outside is not None and self.outside.takes(stopped_at):
             self.outside.is_changed_inside |= self.guard.deep > 1
             errors.foreseen("change what is outside of the model")
