@@ -177,7 +177,7 @@ impl LineGate {
         } else {
             raw
         };
-        let promising = self.words.is_match(bytes);
+        let promising = self.is_promising(bytes);
         if promising || reader.wants_every_line() {
             reader.read(RawLine {
                 bytes,
@@ -188,6 +188,12 @@ impl LineGate {
         }
     }
 
+    /// Whether a line has one of the words; of a library's path there are many in any log.
+    fn is_promising(&self, line: &[u8]) -> bool {
+        let mut found = self.words.find_iter(line);
+        found.any(|word| word.as_bytes() != LIBRARY || may_be_a_call(line))
+    }
+
     /// Where to cut a line of [`LONGEST_LINE`] bytes: before a message that begins near its end. At
     /// least [`LEAD`] bytes are left for the next part.
     fn cut(&self, line: &[u8]) -> usize {
@@ -195,6 +201,20 @@ impl LineGate {
         let late = self.words.find_at(line, line.len() - LONGEST_MESSAGE);
         late.map_or(latest, |word| latest.min(word.start() - LEAD))
     }
+}
+
+/// The word of a path into `site-packages` or `dist-packages`: with it calls are found that are printed without Python's
+/// own words. Most lines with it are warnings.
+const LIBRARY: &[u8] = b"-packages";
+
+/// Whether a line with a library's path may be a call of a traceback: its function is behind ` in `, or rich has put it into
+/// the next line.
+fn may_be_a_call(line: &[u8]) -> bool {
+    let mut end = line.trim_ascii_end();
+    while let Some(before) = end.strip_suffix("│".as_bytes()).or(end.strip_suffix(b"|")) {
+        end = before.trim_ascii_end();
+    }
+    end.last().is_some_and(u8::is_ascii_digit) || memchr::memmem::find(line, b" in ").is_some()
 }
 
 fn remember(previous: &mut Vec<u8>, line: &[u8]) {
@@ -516,6 +536,25 @@ mod tests {
                 .map(|(number, line, before)| (*number, line.as_str(), before.as_str()))
                 .collect();
             assert_eq!(found, expected, "chunks of {chunk}");
+        }
+    }
+
+    #[test]
+    fn a_librarys_path_promises_a_call_alone() {
+        let rich = "│ /srv/site-packages/torch/nn/module.py:12                    │";
+        let called = "│ /srv/site-packages/torch/nn/module.py:12 in forward │";
+        let others = "/srv/dist-packages/torch/nn/module.py in _call_impl(self, *input)";
+        let warning = "/srv/site-packages/x.py:8: UserWarning: many workers";
+        let killed = "/srv/site-packages/x.py:8: UserWarning: exited with 1";
+        for (line, is_read) in [
+            (rich, true),
+            (called, true),
+            (others, true),
+            (warning, false),
+            (killed, true),
+        ] {
+            let found = lines(line.as_bytes(), 1024, false);
+            assert_eq!(!found.is_empty(), is_read, "{line}");
         }
     }
 
