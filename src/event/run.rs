@@ -17,6 +17,14 @@ pub enum Exit {
 }
 
 impl Exit {
+    /// Whether this signal ended it, or a shell says so of its program.
+    pub fn is_by(self, signal: i32) -> bool {
+        match self {
+            Exit::Signal(by) => by == signal,
+            Exit::Code(code) => code == 128 + signal,
+        }
+    }
+
     /// From the status of `wait(2)`; `None` if the process was only stopped or continued.
     pub fn from_raw(status: i32) -> Option<Exit> {
         if exited(status) {

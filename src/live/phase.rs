@@ -189,6 +189,14 @@ impl SessionPhase {
     }
 
     /// How the last run ended, if none runs and another may follow.
+    /// How the last run has ended, also where that is not applied yet.
+    pub(crate) fn exit(&self) -> Option<Exit> {
+        match &self.0 {
+            SessionStage::Settling { exited, .. } => Some(exited.exit),
+            _ => self.ended(),
+        }
+    }
+
     pub(crate) fn ended(&self) -> Option<Exit> {
         match self.0 {
             SessionStage::Deciding { exit, .. }

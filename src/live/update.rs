@@ -95,6 +95,8 @@ pub(crate) struct SessionController {
     gone: BTreeSet<Pid>,
     /// Why there can't be another run with the same standard input, if so.
     input_spent: Option<String>,
+    /// A request to stop the run that was ordered and has not been told of yet.
+    asked_early: Option<StopRequested>,
     /// The next run's files that are being written.
     copies: Option<TaskId>,
     /// What was published about the session, and when.
@@ -133,6 +135,7 @@ impl SessionController {
             speaking: BTreeSet::new(),
             gone: BTreeSet::new(),
             input_spent: None,
+            asked_early: None,
             copies: None,
             described: None,
         }
@@ -413,6 +416,9 @@ impl SessionController {
             prediction: self.session.handover.prediction.clone(),
             numerics: self.session.handover.numerics,
         }));
+        if let Some(stop) = self.asked_early.take() {
+            self.session.record(EventKind::StopRequested(stop));
+        }
     }
 
     fn output(&mut self, stream: OutputStream, bytes: Vec<u8>) {
@@ -536,7 +542,7 @@ impl SessionController {
 
     fn quit(&mut self, stop_training: bool) {
         match self.phase.name() {
-            PhaseName::Running if stop_training => {
+            PhaseName::Starting | PhaseName::Running if stop_training => {
                 self.phase.end_with_run();
                 self.chosen(ui::Effect::Stop);
             }
@@ -549,10 +555,15 @@ impl SessionController {
         if from_keyboard {
             self.ended_by_hand();
         }
-        self.session.record(EventKind::StopRequested(StopRequested {
+        let stop = StopRequested {
             signal: signal as i32,
             from_keyboard,
-        }));
+        };
+        match self.phase.name() {
+            // Recorded now, it would be of the run before.
+            PhaseName::Starting => drop(self.asked_early.get_or_insert(stop)),
+            _ => self.session.record(EventKind::StopRequested(stop)),
+        }
     }
 
     fn signalled(&mut self, received: ReceivedSignal, origin: SignalOrigin) {
@@ -609,6 +620,12 @@ impl SessionController {
             }
             self.session.order(KeeperOrder::Forward(sent));
         } else if ends_a_program(signal) {
+            // It was sent to the run as well, which was faster: to the process group, say.
+            if let Some(request) = request_to_end(signal)
+                && self.phase.exit().is_some_and(|exit| exit.is_by(signal))
+            {
+                self.stop_requested(request, false);
+            }
             self.phase.end_with_run();
         }
     }

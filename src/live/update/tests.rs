@@ -374,6 +374,55 @@ fn a_stop_that_was_asked_for_before_the_run_started_ends_the_session_with_it() {
     assert_eq!(leaving, Some((ending, Departure::Ended)));
 }
 
+/// However early it was stopped: whoever asks oomph to end the run has stopped it.
+#[test]
+fn a_run_that_somebody_stopped_is_called_stopped() {
+    let ended = |told: &mut DrivenSession, exit: Exit| {
+        told.tell(Message::Report(KeeperReport::Exited {
+            run: told.controller.session.run_number(),
+            exit,
+            left: Vec::new(),
+        }));
+    };
+    let outcome = |told: &mut DrivenSession| {
+        told.wait(0);
+        told.controller.session.state.runs[0].outcome()
+    };
+    let killed = Exit::Signal(libc::SIGTERM);
+    let mut told = DrivenSession::new(OnOom::Ask);
+    told.tell(Message::Report(KeeperReport::StopAsked { kill: false }));
+    told.start(1);
+    ended(&mut told, killed);
+    assert_eq!(outcome(&mut told), RunOutcome::Stopped, "oomph stop");
+    let mut told = DrivenSession::new(OnOom::Ask);
+    let quit = ui::Effect::Quit {
+        stop_training: true,
+    };
+    let effects = told.tell(Message::Chosen(quit));
+    assert_eq!(orders(&effects), [KeeperOrder::Stop]);
+    told.start(1);
+    ended(&mut told, killed);
+    assert_eq!(outcome(&mut told), RunOutcome::Stopped, "q");
+    for exit in [killed, Exit::Code(143)] {
+        let mut told = DrivenSession::running(OnOom::Ask);
+        ended(&mut told, exit);
+        let signal = SentSignal::Plain(libc::SIGTERM);
+        told.tell(Message::Report(KeeperReport::Signalled(signal)));
+        assert_eq!(
+            outcome(&mut told),
+            RunOutcome::Stopped,
+            "the signal came to both"
+        );
+    }
+    let mut told = DrivenSession::running(OnOom::Ask);
+    ended(&mut told, killed);
+    assert_eq!(
+        outcome(&mut told),
+        RunOutcome::Failed(killed),
+        "nobody asked"
+    );
+}
+
 #[test]
 fn keys_of_the_run_are_orders_at_once() {
     let mut told = DrivenSession::running(OnOom::Ask);
