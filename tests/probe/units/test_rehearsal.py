@@ -274,6 +274,7 @@ class TheEnd(unittest.TestCase):
         hook = sys.excepthook
         for seconds, variants in ((0.33, [3]), (1.1, [3, 1])):
             began = Work.now
+            self.rehearsals.waited(0.1)
             with mock.patch.object(Work, "SECONDS", seconds):
                 self.rehearsals.ran_out(self.call, "forward")
             self.assertEqual(self.variants(), variants)

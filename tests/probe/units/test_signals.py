@@ -102,7 +102,7 @@ class WhileAnOomIsLookedAt(unittest.TestCase):
             return send
 
         made.send_record, made.send_knobs, made.trace = part("record"), part("knobs", act), part("trace")
-        made.send_retainers = made.send_census = made.send_dump = part("more")
+        made.send_retainers = made.send_census = made.send_dump = made.waited = part("more")
         made.observe(0, 1, 2, 3)
 
     def swallowing(self):

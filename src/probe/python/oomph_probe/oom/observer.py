@@ -11,6 +11,7 @@ import time
 
 from ..common import errors, frames, phases, signals
 from ..live import snapshot
+from ..rehearse.rehearsals import REHEARSED
 from . import checkpoint, gathering, operands, optimizer, progress, zero
 
 TYPE_CHECKING = False
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from .dump import Dump
     from .retainers import Retainers
 
-# Phases of a step that is rehearsed.
-REHEARSED = ("forward", "backward")
 # Phases that make the same blocks again and again and have no gradients of activations: a block without a stack is of
 # the line of others of its size.
 REPEATS = ("forward", "evaluation")
@@ -77,6 +76,8 @@ class Observer:
         self.dump = dump
         # Of the latest record.
         self.phase = ""
+        # When it was begun to look into it.
+        self.began = 0.0
         # The losses of the first steps; None where nobody sees them.
         self.losses: Losses | None = None
 
@@ -85,9 +86,9 @@ class Observer:
         # Each part by itself, the record first because it matters most.
         parts = (
             self.send_record, self.send_knobs, self.send_losses, self.trace, self.send_retainers, self.send_census,
-            self.send_dump,
+            self.send_dump, self.waited,
         )
-        here = errors.here
+        here, self.began = errors.here, time.monotonic()
         if signals.can_come_here():
             here.is_theirs = signals.is_a_handlers
         for send in parts:
@@ -134,10 +135,14 @@ class Observer:
         if self.dump.save():
             self.wire.flush(SEND)
 
+    def waited(self, *_: Any) -> None:
+        """The program has waited for all of this."""
+        self.rehearsals.waited(time.monotonic() - self.began)
+
     def send_retainers(self, device: int, *_: Any) -> None:
         """Sends who keeps the memory alive."""
         segments = self.records.segments
-        is_rehearsed = self.phase in REHEARSED and self.rehearsals.are_to_come()
+        is_rehearsed = self.rehearsals.are_to_come(self.phase)
         line = self.retainers.at_oom(device, segments, is_rehearsed) if segments else None
         if line is not None:
             self.wire.put(line, keep=True)

@@ -30,12 +30,14 @@ if TYPE_CHECKING:
 
 # Seconds: the longest that one OOM is delayed by its rehearsals, and the total of a process.
 PATIENCE, IN_ALL = 1.35, 6.0
-# Seconds that the end of a process is delayed by all of them, those before included, but for at least so many; and
-# those of a run that was started to be rehearsed.
+# Seconds that the end of a process is delayed by whatever we do from the out-of-memory on; what is left of them for the
+# first rehearsal, however long the rest took; and those of a run that was started to be rehearsed.
 LAST, AT_LEAST, ASKED_FOR = 1.85, 1.0, 10.0
 # Seconds that the result may take to be sent where nobody waits for the program.
 SEND_LAST = 1.0
 SEND = 0.2
+# Phases of a step that is rehearsed.
+REHEARSED = ("forward", "backward")
 # Imported by fake tensors at their first use, which takes seconds, and by torch's optimizers at theirs.
 SLOW_TO_IMPORT = "torch._dynamo"
 
@@ -70,6 +72,9 @@ class Rehearsals:
         self.owners = owners
         self.done: set[Any] = set()
         self.spent = 0.0
+        # Seconds that the program waited for us since memory ran out, and the steps and rehearsals before that.
+        self.delayed = 0.0
+        self.delayed_at = 0, 0
         self.work: Any = None
         self.is_watching = False
         # Out-of-memories in the first steps, and those of them that left a call.
@@ -86,6 +91,7 @@ class Rehearsals:
         if not self.lifetime.live or is_late:
             return
         self.asked += 1
+        began = time.monotonic()
         if self.unasked is not None and self.unasked[0] == "optimizer":
             # A compiled function that is left takes the step as well.
             phase = "optimizer"
@@ -108,12 +114,13 @@ class Rehearsals:
             was_evaluated = True
         self.work = Work(self.torch, call, phase, self.steps.count, ways, was_evaluated)
         error = self.torch.cuda.OutOfMemoryError
+        self.delayed += time.monotonic() - began
         if stack is not None or not catches.may_be_caught(sys._getframe(1), error, frames.home_of(self.torch)):
             # It ends the process: all the time that there is, once.
             self.ends()
             return
         if SLOW_TO_IMPORT in sys.modules:
-            self.go_on(PATIENCE)
+            self.go_on(max(PATIENCE - self.delayed, AT_LEAST))
         if not self.work.is_done():
             self.watch_for_the_end()
 
@@ -196,9 +203,18 @@ class Rehearsals:
             callers.forget_sources()
         return [*ways, (call, None)]
 
-    def are_to_come(self) -> bool:
-        """Whether an out-of-memory in a step is rehearsed."""
-        return self.noted is not None and self.noted.latest is not None and self.steps.count < roots.SETTLED_STEPS
+    def are_to_come(self, phase: str) -> bool:
+        """Whether an out-of-memory is rehearsed once it has left what is called."""
+        if self.noted is None or self.steps.count >= roots.SETTLED_STEPS:
+            return False
+        return phase == "evaluation" or phase in REHEARSED and self.noted.latest is not None
+
+    def waited(self, seconds: float) -> None:
+        """So long the program waited for what is noted of an out-of-memory."""
+        now = self.steps.count, self.asked
+        if now != self.delayed_at:
+            self.delayed, self.delayed_at = 0.0, now
+        self.delayed += seconds
 
     def noticed(self, phase: str) -> None:
         """An out-of-memory, whatever comes of it."""
@@ -269,6 +285,7 @@ class Rehearsals:
             kept.put_back()
         taken = time.monotonic() - began
         self.spent += taken
+        self.delayed += taken
         work.micros += int(taken * 1e6)
         self.wire.put(work.said(error, self.pid), keep=True)
         # Long lines need a UI that reads; one that was slow a moment ago may read again.
@@ -303,12 +320,16 @@ class Rehearsals:
         work = self.work
         if not self.lifetime.live or work.is_done() or self.steps.count != work.steps:
             return
-        if work.micros / 1e6 >= LAST:
-            # It has had all the time that there is.
-            return
+        began = time.monotonic()
         # Not on a thread that may be ended in the middle of it.
         __import__(SLOW_TO_IMPORT)
-        self.go_on(max(LAST - work.micros / 1e6, AT_LEAST), SEND_LAST)
+        self.delayed += time.monotonic() - began
+        left = LAST - self.delayed
+        if not work.micros:
+            left = max(left, AT_LEAST)
+        # One that came to nothing begins again.
+        if left > max(work.next_takes, 0 if work.variants else work.micros / 1e6):
+            self.go_on(left, SEND_LAST)
 
 
 def has_fake_tensors(torch: Torch) -> bool:
