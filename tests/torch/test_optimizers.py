@@ -124,6 +124,15 @@ class Optimizers(unittest.TestCase):
                 self.assertEqual(sum(after["states"].values()), now["state"])
                 self.assertEqual(after["stated"], after["trained"] if now["state"] else 0)
 
+    def test_a_rehearsal_is_told_which_make_lists(self):
+        for line in (json.loads(line) for line in COUNTED.read_text().splitlines()):
+            settings = CASES[line["name"]]
+            if settings.get("foreach"):
+                parameters = [torch.nn.Parameter(torch.randn(shape)) for shape in SHAPES]
+                made = getattr(torch.optim, line["name"].partition(" ")[0])(parameters, **settings)
+                makes_lists = line["temporaries"] >= line["record"]["trained"]
+                self.assertEqual(at_oom.optimizers.describe(made)["foreach"], makes_lists, line["name"])
+
     def test_an_optimizer_is_found_by_its_id_or_by_its_size(self):
         small = torch.optim.SGD([torch.nn.Parameter(torch.zeros(3))], lr=0.1)
         large = torch.optim.AdamW([torch.nn.Parameter(torch.zeros(30))])

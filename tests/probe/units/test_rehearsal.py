@@ -88,6 +88,14 @@ class Optimizers(unittest.TestCase):
         ]:
             self.assertEqual(self.described(name, group)["states"], states, (name, group))
 
+    def test_a_step_that_changes_everything_in_its_place(self):
+        plain = {"foreach": None, "momentum": 0.9, "weight_decay": 0, "maximize": False}
+        self.assertFalse(self.described("SGD", plain)["foreach"])
+        self.assertTrue(self.described("SGD", {**plain, "weight_decay": 1e-4})["foreach"])
+        self.assertTrue(self.described("Adam", plain)["foreach"])
+        # Of one that is derived from it nobody knows.
+        self.assertTrue(self.described("Mine", plain, bases=(type("SGD", (), {}),))["foreach"])
+
     def test_one_that_is_derived_from_a_known_one(self):
         adam = type("Adam", (), {})
         line = self.described("Mine", {"foreach": False}, bases=(adam,))

@@ -155,7 +155,8 @@ class Copier:
             raise CannotCopy("it has sparse or quantized tensors")
         copy = self.operators.new(tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.device)
         self.tensors.append(copy)
-        if tensor.device == self.device:
+        # What has a graph was made by a step of others (a weight that is computed before each call), and will be again.
+        if tensor.device == self.device and tensor.grad_fn is None:
             self.weights.append(copy.untyped_storage().nbytes())
         if isinstance(tensor, torch.nn.Parameter):
             parameter = as_parameter(torch, copy, tensor.requires_grad)

@@ -458,6 +458,19 @@ def numbers_of(torch: Any, trace: Any, values: Any) -> list[int]:
     return sorted(number for number, storage in alive if storage is not None and storage._cdata in storages)
 
 
+def replaced(torch: Any, trace: Trace, module: Any, outlive: dict[str, list[int]]) -> None:
+    """Adds what the model has kept of the step in attributes (a weight that is computed before each call): each of the
+    next step takes its place once it is there itself."""
+    kept = [each for one in module.modules() for each in (*vars(one).values(), *one._buffers.values())]
+    tensors = [each for each in kept if isinstance(each, torch.Tensor) and type(each) is not torch.nn.Parameter]
+    found = numbers_of(torch, trace, tensors)
+    known = {number for name, numbers in outlive.items() if name != "until" for number in numbers}
+    made = [at for at, word in enumerate(trace.words) if not word.startswith("-")]
+    until = dict(zip(outlive.get("held", ()), outlive.get("until", ())))
+    until.update((number, made[number] + 1) for number in found if number not in known)
+    outlive.update(held=sorted(until), until=[until[number] for number in sorted(until)])
+
+
 def alive(trace: Trace) -> set[int]:
     """The numbers of the allocations that are there."""
     return {number for number, reference in list(trace.live.items()) if reference() is not None}

@@ -23,6 +23,9 @@ STATES = {
 ADDING = ("amsgrad", "momentum", "centered")
 # Of these the setting is no tensor of its own.
 PLAIN_MOMENTUM = ("Adam", "AdamW", "Muon")
+# Steps without temporaries, but with one of these settings.
+IN_PLACE = ("SGD",)
+IN_PLACE_BUT = ("weight_decay", "maximize")
 # Seconds for which those that were found are all that there are: a walk over all objects takes some 40 ms, and memory
 # runs out a dozen times in a moment where cuDNN tries one algorithm after another.
 MOMENT = 1.0
@@ -106,8 +109,14 @@ def describe(optimizer: Optimizer) -> Line:
         added += 2 * int(group.get("history_size", 0)) if name == "LBFGS" else 0
         line["states"] = STATES[name] + added
     # Where neither is asked for, torch takes foreach for parameters that all lie on a GPU.
-    line["foreach"] = group.get("foreach") is not False and not group.get("fused") and "foreach" in group
+    is_foreach = group.get("foreach") is not False and not group.get("fused") and "foreach" in group
+    line["foreach"] = is_foreach and (line["class"] not in IN_PLACE or any(map(makes_lists, optimizer.param_groups)))
     return line
+
+
+def makes_lists(group: dict[str, Any]) -> bool:
+    """Whether what changes everything in its place otherwise makes a gradient of each of these first."""
+    return any(bool(group.get(setting)) for setting in IN_PLACE_BUT)
 
 
 def base_of(optimizer: Optimizer) -> str | None:

@@ -370,6 +370,7 @@ class Rehearsal:
                     each.grad = None
                 return other
             self.outlive, self.carried = scenes.outlive(returned), scenes.carried
+            losses.replaced(torch, self.trace, module, self.outlive)
         finally:
             self.trace.is_over = True
         return {}
