@@ -6,9 +6,9 @@ use crate::live::python_path;
 use crate::live::torch;
 use crate::project_files;
 use crate::recognize::text::{
-    BatchRules, ImportedModule, NamedSettingsFile, PathPart, ProgramSource, ProgramText,
-    SettingsNames, SourceRole, added_directories, asked_packages, default_files, default_modules,
-    default_words, hydra_config, hydra_files, imports, made_files, written_files,
+    BatchRules, ConfigRoot, ImportedModule, NamedSettingsFile, PathPart, ProgramSource,
+    ProgramText, SettingsNames, SourceRole, added_directories, asked_packages, default_files,
+    default_modules, default_words, hydra_config, hydra_files, imports, made_files, written_files,
 };
 use crate::recognize::{ConfigFile, ProgramKind, Recognized};
 use std::collections::{BTreeSet, VecDeque};
@@ -16,6 +16,9 @@ use std::path::{Path, PathBuf};
 
 /// Files of a program that are read.
 const MOST_FILES: usize = 64;
+
+/// So far above its script a program's own directory may be.
+const MOST_ABOVE: usize = 4;
 
 /// The numbers of a command's program; `None` where it is no script or module that is found.
 pub(crate) fn program_text(recognized: &Recognized<'_>) -> Option<ProgramText> {
@@ -398,6 +401,15 @@ impl ProgramReader {
         let Some(beside) = Path::new(script).parent() else {
             return Vec::new();
         };
+        let roots = match config.root {
+            ConfigRoot::Source => vec![beside],
+            // Where it was started, or above the script.
+            ConfigRoot::Project => std::iter::once(self.cwd.as_path())
+                .chain(beside.ancestors().take(MOST_ABOVE))
+                .collect(),
+        };
+        let has_it = |root: &&&Path| root.join(&config.directory).is_dir();
+        let beside: &Path = roots.iter().find(has_it).copied().unwrap_or(beside);
         let in_directory = |directory: &Path, name: &str| directory.join(format!("{name}.yaml"));
         let path = |name: &str| {
             let own = in_directory(&beside.join(&config.directory), name);

@@ -21,7 +21,11 @@ pub(crate) fn plain(name: &str) -> String {
 /// The last part of an argument's name, unless an earlier part says that it isn't about training.
 fn leaf(name: &str) -> Option<String> {
     // `datasets:train:batch_size` is a path as well.
-    let (front, leaf) = name.rsplit_once(['.', ':']).unwrap_or(("", name));
+    let (mut front, mut leaf) = name.rsplit_once(['.', ':']).unwrap_or(("", name));
+    // `datamodule.batch_size.train`, beside those of the evaluation and the test.
+    if matches!(leaf, "train" | "training") {
+        (front, leaf) = front.rsplit_once(['.', ':']).unwrap_or(("", front));
+    }
     let is_other = |word: &String| is_one(&spellings().not_of_training, word);
     (!words(front).iter().any(is_other)).then(|| plain(leaf))
 }

@@ -30,7 +30,7 @@ use branches::{BranchCondition, BranchSwitches};
 pub use choice::{BatchFinding, BatchSpot, HowSure, SpotKind};
 pub use computed::BatchRules;
 use divisions::Divisions;
-pub(crate) use hydra::{hydra_config, hydra_files};
+pub(crate) use hydra::{ConfigRoot, hydra_config, hydra_files};
 pub(crate) use module_path::{added_directories, asked_packages};
 pub(crate) use paths::{
     PathPart, default_files, default_modules, default_words, made_files, written_files,

@@ -114,7 +114,8 @@ pub(super) fn of_source(said: &SourceStatements<'_>) -> Vec<ComputedSteps> {
     let tokens = &said.tokens;
     let computed = said.assigned.iter().filter_map(|one| {
         let name = leaf(one.target);
-        let quotient = quotient(said, &one.value).filter(|_| family::counts_micro_batches(name))?;
+        let quotient = quotient(said, &one.value)
+            .filter(|_| family::counts_micro_batches(name) || is_given_as_steps(said, name))?;
         let number = tokens.text_of(&quotient.total);
         Some(ComputedSteps {
             name: name.into(),
@@ -131,6 +132,14 @@ pub(super) fn of_source(said: &SourceStatements<'_>) -> Vec<ComputedSteps> {
         })
     });
     computed.collect()
+}
+
+/// Whether something is given what a name stands for as its accumulation: `Trainer(accumulate_grad_batches=grad_steps)`.
+fn is_given_as_steps(said: &SourceStatements<'_>, name: &str) -> bool {
+    let mut keywords = said.calls.iter().flat_map(|call| &call.keywords);
+    keywords.any(|(keyword, value)| {
+        family::counts_micro_batches(keyword) && said.tokens.text_of(value) == name
+    })
 }
 
 struct Quotient {

@@ -43,7 +43,7 @@ impl<'t> ConstantReader<'_, 't> {
     /// `batch_size = 64`, not in a function or a class of something else.
     fn assigned(&self, found: &mut Vec<TextNumber>) {
         for one in &self.said.assigned {
-            if !self.is_elsewhere(one.at) && !self.is_of_a_layer(one) {
+            if !self.is_elsewhere(one.at) && !self.is_of_a_layer(one) && !self.is_set_again(one) {
                 let kind = SourceNumberKind::Assignment;
                 found.extend(self.constant(one.target, kind, &one.value));
             }
@@ -61,6 +61,20 @@ impl<'t> ConstantReader<'_, 't> {
         };
         let mut classes = self.said.classes.iter().filter(is_layer);
         is_own && classes.any(|layer| Some(layer.name) == class)
+    }
+
+    /// Whether the module itself sets a constant of its own again further down, whatever it is told.
+    fn is_set_again(&self, one: &AssignedValue<'t>) -> bool {
+        let is_of_module = |at: usize| {
+            let inside = self.said.enclosing(at);
+            inside.function.is_none() && inside.class.is_none() && self.said.branch(at).is_empty()
+        };
+        let mut later = self.said.assigned.iter().filter(|other| other.at > one.at);
+        is_of_module(one.at)
+            && later.any(|other| {
+                let number = python_number(self.said.tokens.text_of(&other.value));
+                other.target == one.target && is_of_module(other.at) && number.is_some()
+            })
     }
 
     /// Constants of the module itself that a nearer source names.

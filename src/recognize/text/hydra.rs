@@ -15,13 +15,23 @@ const DEEPEST: usize = 8;
 /// What hydra is told to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HydraConfig {
-    /// Beside the source.
+    /// Below where `root` says.
     pub directory: String,
+    pub root: ConfigRoot,
     /// A directory of the command's that may have its files as well, below the working directory.
     pub added: Option<String>,
     pub name: String,
     /// Before its first release `config_path` named the file, and a group's file said itself where its settings belong.
     pub is_early: bool,
+}
+
+/// What a config's directory is below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ConfigRoot {
+    /// The source's own directory.
+    Source,
+    /// A directory that the program has a name for: `PROJECT_ROOT / "conf"`.
+    Project,
 }
 
 /// A file of a config.
@@ -45,15 +55,22 @@ pub(crate) fn hydra_config(source: &str, words: &[&str]) -> Option<HydraConfig> 
             || call.name() == "hydra_runner";
         let directory = call.keyword("config_path").or(call.positional.first());
         let directory = directory.and_then(|part| directory_of(&said, part));
+        let (root, directory) = directory.unzip();
         let name = text(call.keyword("config_name").or(call.positional.get(1)));
         is_main.then_some(())?;
         let name = typed(words, ["--config-name", "-cn"]).or(name);
-        let directory = typed(words, ["--config-path", "-cp"]).or(directory);
-        let directory = directory.unwrap_or_default();
+        let (root, directory) = match (typed(words, ["--config-path", "-cp"]), directory) {
+            (Some(typed), _) => (ConfigRoot::Source, typed),
+            (None, directory) => (
+                root.unwrap_or(ConfigRoot::Source),
+                directory.unwrap_or_default(),
+            ),
+        };
         let added = typed(words, ["--config-dir", "-cd"]);
         match (name, directory.rsplit_once('/')) {
             (Some(name), _) => Some(HydraConfig {
                 directory,
+                root,
                 added,
                 name,
                 is_early: false,
@@ -62,6 +79,7 @@ pub(crate) fn hydra_config(source: &str, words: &[&str]) -> Option<HydraConfig> 
                 let (before, name) = split.unwrap_or(("", &directory));
                 Some(HydraConfig {
                     directory: before.into(),
+                    root,
                     added,
                     name: name.into(),
                     is_early: true,
@@ -73,11 +91,15 @@ pub(crate) fn hydra_config(source: &str, words: &[&str]) -> Option<HydraConfig> 
 }
 
 /// A directory beside the source, as it is written or made of `__file__`: `str(Path(__file__).parent.joinpath("a", "b"))`,
-/// `os.path.join(os.path.dirname(__file__), "conf")`.
-fn directory_of(said: &SourceStatements<'_>, part: &TokenRange) -> Option<String> {
+/// `os.path.join(os.path.dirname(__file__), "conf")`; or below what has a name.
+fn directory_of(said: &SourceStatements<'_>, part: &TokenRange) -> Option<(ConfigRoot, String)> {
     let tokens = &said.tokens;
     if part.len() == 1 {
-        return tokens.string(part.start).map(String::from);
+        let written = tokens.string(part.start)?;
+        return Some((ConfigRoot::Source, written.into()));
+    }
+    if let Some(below) = below_a_name(said, part) {
+        return Some((ConfigRoot::Project, below.into()));
     }
     let is_of_file = part.clone().any(|at| tokens.text(at) == "__file__");
     let is_up = |at: &usize| matches!(tokens.text(*at), "parent" | "dirname");
@@ -89,7 +111,23 @@ fn directory_of(said: &SourceStatements<'_>, part: &TokenRange) -> Option<String
     let below = part
         .clone()
         .filter_map(|at| tokens.string(at).map(String::from));
-    Some(above.chain(below).collect::<Vec<_>>().join("/"))
+    let parts: Vec<String> = above.chain(below).collect();
+    Some((ConfigRoot::Source, parts.join("/")))
+}
+
+/// `str(PROJECT_ROOT / "conf")`, `ROOT / "conf"`.
+fn below_a_name<'t>(said: &SourceStatements<'t>, part: &TokenRange) -> Option<&'t str> {
+    let tokens = &said.tokens;
+    let is_text = tokens.text(part.start) == "str" && tokens.is_operator(part.start + 1, "(");
+    let (from, end) = match is_text {
+        true => (part.start + 2, part.end - 1),
+        false => (part.start, part.end),
+    };
+    let is_it = tokens.is_name(from)
+        && tokens.text(from) != "__file__"
+        && tokens.is_operator(from + 1, "/")
+        && from + 3 == end;
+    tokens.string(from + 2).filter(|_| is_it)
 }
 
 /// The last value of an option of hydra's own.
@@ -343,6 +381,7 @@ mod tests {
     fn composed(files: &[(&str, &str)], words: &[&str]) -> Vec<String> {
         let config = HydraConfig {
             directory: "conf".into(),
+            root: ConfigRoot::Source,
             added: None,
             name: "config".into(),
             is_early: false,
@@ -381,6 +420,24 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_may_be_below_what_the_program_has_a_name_for() {
+        for (written, wanted) in [
+            ("str(PROJECT_ROOT / 'conf')", (ConfigRoot::Project, "conf")),
+            ("ROOT / 'a/conf'", (ConfigRoot::Project, "a/conf")),
+            ("'conf'", (ConfigRoot::Source, "conf")),
+        ] {
+            let source = format!(
+                "@hydra.main(config_path={written}, config_name='c')\ndef main(cfg): pass\n"
+            );
+            let config = hydra_config(&source, &[]).unwrap();
+            assert_eq!((config.root, config.directory.as_str()), wanted);
+            // A word of the command's is below the source again.
+            let config = hydra_config(&source, &["--config-path=other"]).unwrap();
+            assert_eq!(config.root, ConfigRoot::Source);
+        }
+    }
+
+    #[test]
     fn a_script_says_which_config_it_reads() {
         let script =
             "@hydra.main(config_path='../conf', config_name='train.yaml')\ndef main(c): pass\n";
@@ -388,6 +445,7 @@ mod tests {
             hydra_config(script, &[]),
             Some(HydraConfig {
                 directory: "../conf".into(),
+                root: ConfigRoot::Source,
                 added: None,
                 name: "train.yaml".into(),
                 is_early: false
@@ -400,6 +458,7 @@ mod tests {
             ),
             Some(HydraConfig {
                 directory: "config".into(),
+                root: ConfigRoot::Source,
                 added: None,
                 name: "train.yaml".into(),
                 is_early: true

@@ -513,6 +513,31 @@ fn files_of_settings_that_the_program_names_are_read() {
         found("python a.py", &sources, &[file(SettingsNames::InFile)]),
         "sure: batch_size 128 config at mnist.yaml:2"
     );
+    // The training's of several.
+    let of_each = NamedSettingsFile {
+        text: "batch_size:\n  train: 512\n  val: 256\n".into(),
+        ..file(SettingsNames::Hydra("data.".into()))
+    };
+    assert_eq!(
+        found("python a.py", &sources, &[of_each]),
+        "sure: data.batch_size.train 512 config at mnist.yaml:2"
+    );
+}
+
+#[test]
+fn a_script_that_hydra_configures_is_not_another_projects_of_its_name() {
+    let named = |line: &str| {
+        let command = command(line);
+        let launch = LaunchEnvironment::default();
+        let recognized = Recognized::new(&command, &launch);
+        recognized.known.is_some()
+    };
+    assert!(named(
+        "python main_pretrain.py --model mae_vit_large_patch16"
+    ));
+    assert!(!named(
+        "python main_pretrain.py --config-path conf --config-name a.yaml"
+    ));
 }
 
 #[test]

@@ -307,6 +307,44 @@ fn accumulation_that_the_program_computes_of_its_batch_follows_by_itself() {
 }
 
 #[test]
+fn what_is_given_on_as_accumulation_is_one_whatever_it_is_called() {
+    let text = "@ex.config\ndef config():\n    batch_size = 4096\n    per_gpu_batchsize = 64\n\
+                parts = c[\"batch_size\"] // (c[\"per_gpu_batchsize\"] * num_gpus)\n\
+                trainer = Trainer(accumulate_grad_batches=parts)\n";
+    let line = "python a.py with per_gpu_batchsize=64";
+    assert_eq!(
+        halved(line, text, &[]),
+        "per_gpu_batchsize 64: batch_size 4096 stays; the program computes parts, Some(64)"
+    );
+    let of_something_else = text.replace("accumulate_grad_batches", "log_every");
+    assert!(!halved(line, &of_something_else, &[]).contains("computes"));
+}
+
+#[test]
+fn a_constant_that_is_set_again_is_what_it_is_set_to_last() {
+    let said = of_script(
+        "python a.py",
+        "BATCH = 64\nH = 8\nBATCH = 128\ntrain()\n",
+        None,
+    );
+    assert_eq!(said, "sure: BATCH 128 constant at train.py:3");
+    // In a branch it may stay.
+    let said = of_script(
+        "python a.py",
+        "BATCH = 64\nif big():\n    BATCH = 128\n",
+        None,
+    );
+    assert!(said.starts_with("not sure: "), "{said}");
+}
+
+#[test]
+fn what_draws_pictures_is_not_the_training() {
+    let text = "class Trainer:\n    def render_samples(self, batch_size=2):\n        pass\n\
+                    def train(self):\n        self.render_samples()\n";
+    assert!(!of_script("python a.py", text, None).starts_with("sure: "));
+}
+
+#[test]
 fn an_accumulation_in_the_text_moves_along_with_a_batch_that_is_an_argument() {
     let batch = "p.add_argument('--batch-size', type=int, default=16)\n";
     for (line, text, wanted) in [

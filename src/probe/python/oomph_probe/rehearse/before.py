@@ -59,5 +59,6 @@ class Before:
         )
 
     def is_young(self, value: object) -> bool:
-        """Whether the collector, which rests meanwhile, has it among its youngest, where it was not."""
-        return id(value) not in self.youngest and any(each is value for each in gc.get_objects(0))
+        """Whether the collector, which rests meanwhile, has it among its youngest, where it was not. What was made last
+        is the last of them, and mostly what is asked for."""
+        return id(value) not in self.youngest and any(each is value for each in reversed(gc.get_objects(0)))
