@@ -405,12 +405,32 @@ fn taken_as_batch(read: &[ReadSource<'_, '_>]) -> BTreeSet<String> {
             let mut named = inside.function.into_iter().chain(inside.class);
             is_batch(one.target) && !named.any(family::is_not_of_training)
         });
-        assigned.filter_map(|one| {
+        let assigned = assigned.filter_map(|one| {
             let (name, behind) = said.tokens.dotted(one.value.start, one.value.end)?;
             (behind == one.value.end).then(|| names_in::leaf(name).to_string())
-        })
+        });
+        assigned.chain(taken_by_loaders(said))
     });
     all.collect()
+}
+
+/// `DataLoader(data, batch_size=config["autoencoder_batch_size"])`, for training.
+fn taken_by_loaders<'s>(said: &'s SourceStatements<'_>) -> impl Iterator<Item = String> + 's {
+    let loaders = said.calls.iter().filter(|call| {
+        let inside = said.enclosing(call.at);
+        let named = inside.function.into_iter().chain(inside.class);
+        let mut named = named.chain(said.target_of(call));
+        call.name().ends_with("DataLoader") && !named.any(family::is_not_of_training)
+    });
+    loaders.filter_map(|call| {
+        let value = call.keyword("batch_size")?;
+        let (_, open) = said.tokens.dotted(value.start, value.end)?;
+        let is_entry = said.tokens.is_operator(open, "[") && open + 3 == value.end;
+        said.tokens
+            .string(open + 1)
+            .filter(|_| is_entry)
+            .map(String::from)
+    })
 }
 
 /// The options of the script's parser; none unless the script declares all of them itself.

@@ -62,11 +62,14 @@ pub(super) fn of_unknown<'a>(
         if let Some(text) = recognized.launch.text {
             leave_unread_sections(&mut settings, &file.names()?, text);
         }
-        let spelled = Spelled::among(
+        let mut spelled = Spelled::among(
             settings
                 .into_iter()
                 .map(|said| typed_over(&said, arguments).unwrap_or(said)),
         );
+        if let Some(text) = recognized.launch.text.filter(|_| spelled.sizes.is_empty()) {
+            spelled.sizes.extend(of_loader(file, text)?);
+        }
         let steps = match spelled.steps.is_empty() {
             true => &typed.steps,
             false => &spelled.steps,
@@ -412,6 +415,23 @@ fn variables<'a>(recognized: &Recognized<'a>) -> impl Iterator<Item = NamedValue
         Some(NamedValue::Variable { name, value, place })
     });
     typed.chain(words)
+}
+
+/// The one setting of a batch's name that the program's text gives its loader, where the file has no batch by a well-known
+/// name.
+fn of_loader<'a>(
+    file: &'a ConfigFile,
+    text: &text::ProgramText,
+) -> Result<Option<(BatchArgument, NamedValue<'a>)>, String> {
+    let mut names = file.names()?;
+    names.retain(|name| {
+        family::like_a_batch(name).is_some() && text.takes_as_batch(last_part(name))
+    });
+    let [name] = names.as_slice() else {
+        return Ok(None);
+    };
+    let found = file.scalar(name)?;
+    Ok(found.map(|found| (BatchArgument::Plain, NamedValue::Setting(file, found))))
 }
 
 /// Leaves the settings of sections that the program's text does not name beside those of others: they are another

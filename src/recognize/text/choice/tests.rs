@@ -82,6 +82,26 @@ fn whether_a_files_batch_is_divided_by_its_accumulation_the_text_knows() {
 }
 
 #[test]
+fn of_a_files_batches_of_their_own_names_the_one_that_the_loader_takes_counts() {
+    let file = "train:\n  coarse_batch_size: 64\n  fine_batch_size: 32\n";
+    let line = "python train.py --config a.yaml";
+    let text = "c = yaml.load(open(args.config))\ntrain = c['train']\n\
+                loader = DataLoader(data, batch_size=train['fine_batch_size'], shuffle=True)\n";
+    assert_eq!(
+        of_script(line, text, Some(("a.yaml", file))),
+        "sure: train.fine_batch_size 32 config at a.yaml:3"
+    );
+    // That of an evaluation is none, and of both neither is sure.
+    for other in [
+        text.replace("loader =", "val_loader ="),
+        format!("{text}more = DataLoader(data, batch_size=train['coarse_batch_size'])\n"),
+    ] {
+        let said = of_script(line, &other, Some(("a.yaml", file)));
+        assert!(!said.starts_with("sure: "), "{said}");
+    }
+}
+
+#[test]
 fn names_and_values_behind_the_command_go_before_the_text() {
     let text = "cfg.train = CN()\ncfg.train.batch_size = 64\np.add_argument('opts', nargs=argparse.REMAINDER)\n";
     assert_eq!(
