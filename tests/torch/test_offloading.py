@@ -2,6 +2,7 @@
 
 Needs torch; a CPU is enough. By hand: python3 -m unittest discover -s tests/torch
 """
+import sys
 import unittest
 
 import card
@@ -10,7 +11,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 from _oomph_probe.patch import copying, moving, offload
-from _oomph_probe.rehearse import work
+from _oomph_probe.rehearse import offloading, sizes, work
 
 OFFLOADED = work.Changed(offload=True)
 TASKS = ((work.AS_IT_WAS, work.FIRST), (OFFLOADED, work.FIRST))
@@ -145,6 +146,18 @@ class Offloading(unittest.TestCase):
                 self.assertAlmostEqual(variant["ram"]["takes"] / ram, 1, delta=0.01)
                 self.assertAlmostEqual(variant["ram"]["out"] / ram, 1, delta=0.01)
                 self.assertGreaterEqual(variant["ram"]["back"], variant["ram"]["out"])
+
+    def test_what_comes_back_of_a_storage_has_whole_elements(self):
+        # A batch that the bytes of no float divide.
+        at = sizes.first_of(30)
+        self.assertTrue(at % 4)
+        one = offloading.Offloading(torch, torch.device("cpu"), 30, at)
+        with torch._subclasses.FakeTensorMode():
+            rows = torch.empty(at, 2, 83500)
+            kept = one.to_ram(rows[:, 0], sys._getframe())
+            back = one.unpack(kept)
+        self.assertEqual(back.shape, (at, 83500))
+        self.assertEqual(back.untyped_storage().nbytes() % at, 0)
 
     def test_what_the_patch_leaves_alone_is_not_rehearsed(self):
         model = Layers()

@@ -7,6 +7,7 @@ the sizes that its tensors would have at the program's own.
 
 from __future__ import annotations
 
+import math
 import sys
 import weakref
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..common.protocols import Line, Module, Torch
+
+# Bytes of an element of the largest type, which those of the others divide.
+LARGEST_ITEM = 16
 
 
 class CountedRam(moving.Ram):
@@ -97,8 +101,10 @@ class Offloading(moving.Mover):
         return moved
 
     def length(self, moved: moving.Moved, count: int) -> int:
-        """A view of a part of each row ends before its storage does: that it grows with the batch is to be seen."""
-        return -(-count // self.at) * self.at if moved in self.growing else count
+        """A view of a part of each row ends before its storage does: that it grows with the batch is to be seen. In whole
+        elements, whatever their type."""
+        step = self.at * (LARGEST_ITEM // math.gcd(self.at, LARGEST_ITEM))
+        return -(-count // step) * step if moved in self.growing else count
 
     def fetched(self, storage: Any, begin: int, count: int, device: Any, is_pinned: bool) -> Any:
         self.ram.out += self.ram.scaled(count)
