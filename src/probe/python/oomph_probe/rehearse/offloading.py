@@ -101,8 +101,8 @@ class Offloading(moving.Mover):
         return moved
 
     def length(self, moved: moving.Moved, count: int) -> int:
-        """A view of a part of each row ends before its storage does: that it grows with the batch is to be seen. In whole
-        elements, whatever their type."""
+        """A view of a part of each row ends before its storage does: that it grows with the batch is to be seen, in
+        whole elements of whatever type."""
         step = self.at * (LARGEST_ITEM // math.gcd(self.at, LARGEST_ITEM))
         return -(-count // step) * step if moved in self.growing else count
 
