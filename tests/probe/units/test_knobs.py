@@ -52,6 +52,18 @@ class Given(unittest.TestCase):
         )
         self.assertEqual(lines["1"]["length"], 2)
 
+    def test_of_ever_new_models_the_latest_ones_are_known(self):
+        seen, models = given.Given(TORCH), []
+        for number in range(3 * given.MOST_MODELS):
+            model = Module()
+            # As a search does that lets go of most of its models, and as one that keeps all.
+            models += [model] if number % 2 else []
+            seen.add(model, (Tensor(8, number + 1),), {})
+            seen.add(model, (Tensor(8, 100),), {})
+            self.assertIs(seen.trained.module(), model)
+            self.assertEqual(seen.trained.calls, 2)
+            self.assertLessEqual(len(seen.of_models), given.MOST_MODELS)
+
     def test_what_differs_from_call_to_call_is_said(self):
         lines = self.lines(((Tensor(8, 120),), {}), ((Tensor(8, 77),), {}))
         self.assertEqual((lines["0"]["shape"], lines["0"]["varies"]), ([8, 77], [1]))

@@ -8,6 +8,7 @@ import tempfile
 import threading
 import types
 import unittest
+import weakref
 from unittest import mock
 
 import fake_torch
@@ -148,6 +149,19 @@ class Notes(unittest.TestCase):
         self.assertIs(works.largest_like(short), long)
         self.assertTrue(short.seen.differ())
         self.assertEqual(short.seen.line(), {"calls": 2, "least": 600, "most": 960})
+
+    def test_of_ever_new_models_the_latest_ones_are_known(self):
+        seen, models = inputs.Inputs(), []
+        for number in range(3 * inputs.MOST_MODELS):
+            model = type("Model", (), {})()
+            # As a search does that lets go of most of its models, and as one that keeps all.
+            models += [model] if number % 2 else []
+            for length in (480, 300):
+                call = self.call(self.shape(8, length))
+                call.module, call.autocast, call.device = weakref.ref(model), (False,), "cuda:0"
+                seen.add(call)
+            self.assertEqual(call.seen.line(), {"calls": 2, "least": 300, "most": 480})
+            self.assertLessEqual(len(seen.of_models), inputs.MOST_MODELS)
 
     def test_inputs_that_are_alike_and_other_batch_sizes(self):
         first, second = self.lengths((8, 300), (8, 300))

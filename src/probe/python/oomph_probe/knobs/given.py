@@ -109,14 +109,25 @@ class Given:
     def add(self, module: Module, args: Args, kwargs: Kwargs, is_evaluated: bool = False) -> None:
         """Notes a call; some microseconds for each tensor."""
         key = id(module), is_evaluated
-        if key not in self.of_models and len(self.of_models) >= MOST_MODELS:
-            return
-        self.latest = self.of_models.setdefault(key, Tensors(module))
+        known = self.of_models.pop(key, None)
+        # Another model may lie where one lay that is gone.
+        if known is None or known.module() is not module:
+            known = Tensors(module)
+            self.make_room()
+        self.latest = self.of_models[key] = known
         self.latest.add(self.torch, args, kwargs)
         if is_evaluated:
             self.evaluated = self.latest
         else:
             self.trained = self.latest
+
+    def make_room(self) -> None:
+        """For another model: a search over settings makes ever new ones, and lets go of them. What was called last is
+        the last to be forgotten."""
+        if len(self.of_models) >= MOST_MODELS:
+            self.of_models = {key: each for key, each in self.of_models.items() if each.module() is not None}
+        if len(self.of_models) >= MOST_MODELS:
+            del self.of_models[next(iter(self.of_models))]
 
     def trained_lines(self) -> list[Line]:
         """Of the model that was trained last."""

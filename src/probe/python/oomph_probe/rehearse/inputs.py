@@ -134,20 +134,30 @@ class Inputs:
     """The calls of all models of a process."""
 
     def __init__(self) -> None:
-        self.of_models: dict[Any, Any] = {}
+        # What calls of a model were like, by its place and how many tensors it is given; with the model.
+        self.of_models: dict[Any, tuple[Any, Seen]] = {}
 
     def add(self, call: Call) -> None:
         """Notes one; what it costs is a few microseconds."""
         # A memory that begins empty makes no call smaller than another.
         key = id(call.module()), len(shapes_in([call.args, call.kwargs]))
-        if key not in self.of_models and len(self.of_models) >= MOST_MODELS:
-            return
-        seen = self.of_models.get(key)
+        known = self.of_models.pop(key, None)
         # Another model may lie where one lay that is gone.
-        if seen is None or seen.largest is not None and seen.largest.module() is not call.module():
-            seen = self.of_models[key] = Seen()
+        if known is None or known[0]() is not call.module():
+            known = call.module, Seen()
+            self.make_room()
+        self.of_models[key] = known
+        seen = known[1]
         call.seen = seen
         seen.add(call)
+
+    def make_room(self) -> None:
+        """For another model: a search over settings makes ever new ones, and lets go of them. What was called last is
+        the last to be forgotten."""
+        if len(self.of_models) >= MOST_MODELS:
+            self.of_models = {key: each for key, each in self.of_models.items() if each[0]() is not None}
+        if len(self.of_models) >= MOST_MODELS:
+            del self.of_models[next(iter(self.of_models))]
 
 
 def size_of(call: Call) -> int | None:
