@@ -36,7 +36,9 @@ impl<'a> EndedSession<'a> {
         let command = &state.run()?.command;
         // What is wrong with the user's settings is said where a session starts.
         let settings = config::read(&command.cwd);
-        let mut inputs = SessionInputs::at_start(&settings).0.with_copies(copies);
+        let (inputs, _) = SessionInputs::at_start(&settings);
+        let inputs = inputs.started_with(state.launched.as_ref());
+        let mut inputs = inputs.with_copies(copies);
         inputs.look(command, None);
         inputs.read_text(command);
         let is_probed = state.runs.iter().any(|run| !run.ranks.is_empty());

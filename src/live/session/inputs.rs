@@ -6,6 +6,7 @@ use super::learned;
 use super::leftovers::Suspects;
 use crate::command::{CommandLine, Word};
 use crate::config::UserSettings;
+use crate::event::LaunchFacts;
 use crate::live::program_text::{self, batch_rules, program_text};
 use crate::live::torch;
 use crate::live::torch::InheritedSettings;
@@ -17,6 +18,7 @@ use crate::recognize::{
 };
 use crate::remedy::Leftover;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -86,6 +88,16 @@ impl SessionInputs {
             ..SessionInputs::default()
         };
         (inputs, problems)
+    }
+
+    /// The allocator's settings are those with which the recorded session was started, where it has them: this process's may be
+    /// others, and what a remedy adds goes beside the former.
+    pub(crate) fn started_with(mut self, launched: Option<&LaunchFacts>) -> SessionInputs {
+        if let Some(launched) = launched {
+            self.around.inherited =
+                InheritedSettings::read(|name| launched.variables.get(name).map(OsString::from));
+        }
+        self
     }
 
     pub(crate) fn with_copies(mut self, directory: Option<PathBuf>) -> SessionInputs {

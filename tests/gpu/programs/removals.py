@@ -276,25 +276,28 @@ class Passing(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         weight, *_ = ctx.saved_tensors
-        return torch.full_like(weight, 1e-3) * gradient.mean(), None, None
+        passed_on = gradient * weight[: gradient.shape[1]]
+        return torch.full_like(weight, 1e-3).mul_(gradient.mean()), passed_on, None
 
 
 class CutUp(nn.Module):
-    """A layer whose passing memory is asked for in growing blocks."""
+    """Two layers: what the second one keeps is free again when the first one's gradient is asked for, which fits into none of it."""
 
-    def __init__(self, weight, sizes):
+    def __init__(self, first, weight, sizes):
         super().__init__()
         self.weight, self.sizes = nn.Parameter(torch.linspace(0.5, 1, weight // 4)), sizes
+        self.first = nn.Parameter(torch.linspace(1, 2, first // 4))
 
     def forward(self, given):
-        return Passing.apply(self.weight, given, self.sizes)
+        return Passing.apply(self.weight, given * self.first[: given.shape[1]], self.sizes)
 
 
 def pieces(which):
-    """The optimizer's state takes a piece of a block that a step has freed, and the next step needs another."""
+    """The optimizer's state takes a piece of a block that a step has freed, and the next step needs another. Where that
+    block has gone back to the GPU when the first layer's gradient was asked for, the state has blocks of its own."""
     unit = GIB >> (7 if which == 0 else 8)
-    sizes = ((50, 60, 110), (50, 60, 130), (40, 45, 50, 70))[which]
-    model = CutUp(64 * unit, [size * unit for size in sizes]).to(DEVICE)
+    first, sizes = ((112, (50, 60, 110)), (132, (50, 60, 130)), (80, (40, 45, 50, 76)))[which]
+    model = CutUp(first * unit, 64 * unit, [size * unit for size in sizes]).to(DEVICE)
     ballast = Ballast()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False)
     losses = []

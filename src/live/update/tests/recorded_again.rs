@@ -2,13 +2,14 @@
 //! the readings.
 
 use super::*;
-use crate::event::Sample;
+use crate::event::{LaunchFacts, Sample};
 use crate::live::background_task::BackgroundTask;
 use crate::live::recorded::EndedSession;
 use crate::recording::{self, Recorder, RecorderOptions};
-use crate::remedy::Remedy;
+use crate::remedy::{self, Plan, Remedy, RemedyId};
 use crate::state::State;
-use crate::state::tests::staged::{record, text_of};
+use crate::state::tests::staged::{StagedSession, record, text_of};
+use std::collections::BTreeMap;
 
 /// A session whose tasks are done at once, and which is recorded.
 struct SessionOnFile {
@@ -129,4 +130,30 @@ fn a_recording_offers_what_the_dialog_did() {
     assert_eq!(again.inactive_split_peak, Some(gib(1.9)));
     assert_eq!(again.peaks_before_retry, then.peaks_before_retry);
     assert_eq!(again.reserved_peak, then.reserved_peak);
+}
+
+#[test]
+fn what_a_remedy_adds_goes_beside_the_settings_that_the_session_was_started_with() {
+    let name = "PYTORCH_CUDA_ALLOC_CONF";
+    let launched = LaunchFacts {
+        variables: BTreeMap::from([(name.into(), "roundup_power2_divisions:4".into())]),
+        ..LaunchFacts::default()
+    };
+    let mut scene = StagedSession::training();
+    scene
+        .add(0.5, EventKind::LaunchFacts(Box::new(launched)))
+        .add(
+            2.0,
+            EventKind::Oom(record(100, gib(14.0), gib(22.0), gib(1.0), gib(0.4))),
+        );
+    let recorded = EndedSession::new(&scene.state, None).expect("a run");
+    let command = recorded.command().expect("its command");
+    let all = remedy::remedies(command, &recorded.remedy_inputs());
+    let segments = all
+        .iter()
+        .find(|each| each.id == RemedyId::ExpandableSegments);
+    let shown = Plan::new(command, &[segments.expect("the remedy")]).command;
+    let shown = shown.shown();
+    let both = format!("{name}=roundup_power2_divisions:4,expandable_segments:True ");
+    assert!(shown.starts_with(&both), "{shown}");
 }
