@@ -1,7 +1,7 @@
 //! What is allocated, as one figure: a step allocates and frees several times a second, so a reading of any one moment could
 //! neither be read nor compared with another. It is what was reached in the last seconds, and every part of the screen shows this one.
 
-use super::recent::recent;
+use super::high_samples::recent;
 use super::{DeviceState, RankState, Series, State};
 use crate::event::Sample;
 use crate::units::{Bytes, Moment};

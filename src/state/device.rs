@@ -5,7 +5,8 @@ use crate::calibration::{LARGE_SEGMENT, NON_TORCH_USUAL, NON_TORCH_WITH_NCCL};
 use crate::event::{DeviceProcess, DeviceReading, NvmlState, Structure};
 use crate::state::indexed::push_bounded;
 use crate::state::{
-    DeviceUsage, Keyed, NvmlAtOom, OomIncident, RankState, Resolution, Run, Series, State,
+    DeviceUsage, Keyed, NvmlAtOom, OomIncident, RankState, Resolution, Run, RunOutcome, Series,
+    State,
 };
 use crate::units::{Bytes, Moment, Pid, Uuid};
 
@@ -127,6 +128,17 @@ pub struct Headroom {
     pub bytes: Bytes,
     /// Whether it may be less: without NVML, memory outside PyTorch's allocator is unknown.
     pub is_upper_bound: bool,
+}
+
+/// What a device's memory was used for at the end of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FiguresAtEnd {
+    /// Whether they are of the moment when memory ran out.
+    pub is_oom: bool,
+    pub allocated: Bytes,
+    pub reserved: Option<Bytes>,
+    /// Of all processes.
+    pub used: Option<Bytes>,
 }
 
 /// NVML's figures by owner.
@@ -322,6 +334,33 @@ impl DeviceState {
             parts.free = Some(capacity - reserved - elsewhere);
         }
         Some(parts)
+    }
+
+    /// The figures of a run that has ended: those when memory ran out on this device, or else at the peak of its last seconds.
+    pub fn at_end(&self, state: &State, run: &Run) -> Option<FiguresAtEnd> {
+        run.ended?;
+        let oom = run.oom();
+        let oom = oom.filter(|_| run.outcome() == RunOutcome::OutOfMemory);
+        let at_oom = oom.and_then(|oom| self.breakdown_at(oom, None));
+        let is_oom = at_oom.is_some();
+        let parts = at_oom.or_else(|| self.breakdown_before_end(state, run))?;
+        let named = [
+            parts.parameters,
+            parts.gradients,
+            parts.optimizer_state,
+            parts.gathered,
+            parts.activations_and_other,
+        ];
+        let allocated = named.into_iter().flatten().sum();
+        Some(FiguresAtEnd {
+            is_oom,
+            allocated,
+            reserved: parts.cached.map(|cached| allocated + cached),
+            used: self
+                .capacity
+                .zip(parts.free)
+                .map(|(capacity, free)| capacity - free),
+        })
     }
 
     /// How much more the training can reserve: up to the capacity, or to the limit that the program

@@ -1,6 +1,6 @@
 //! A process of the training, as its probe reports it.
 
-use super::recent::HighSamples;
+use super::high_samples::HighSamples;
 use super::{Keyed, Resolution, Series, StepMarks, StepTraces};
 use crate::event::{
     Hello, HostGrowthSpot, LoaderSettings, Patchable, Patched, ProbeDevice, ProbeErrors, Rehearsal,

@@ -5,9 +5,9 @@ use crate::event::{
     DeviceReading, Hello, Level, NvmlState, ProbeDevice, ProbeGone, Sample, Step, Structure,
 };
 use crate::state::device::NonTorch;
+use crate::state::high_samples::HighSamples;
 use crate::state::indexed::push_bounded;
 use crate::state::rank::DeviceUsage;
-use crate::state::recent::HighSamples;
 use crate::state::{DeviceState, RankState, Resolution, Run, State, StepTrack};
 use crate::units::{Bytes, Moment, Pid, RunNumber, Uuid};
 

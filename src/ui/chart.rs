@@ -200,7 +200,7 @@ pub(super) fn draw(canvas: &mut Canvas, state: &State, device: &DeviceState, cho
         };
         let figures = Figures::new(device.capacity);
         let overlay = laid_over.and_then(|overlay| overlay.label(cursor));
-        let labels = labels(&curves, &rules, overlay);
+        let labels = labels(&curves, &rules, overlay, moment_of_last(state, device));
         draw_legend(&mut canvas.at(gutter), labels, &scale, figures);
         let corner = Rect {
             y: plot.bottom(),
@@ -312,7 +312,17 @@ fn top_of(device: &DeviceState, curves: &[Curve], height: Height) -> Bytes {
 const LEGEND_WIDTH: u16 = 16;
 
 /// What stands above the labels of curves that have ended.
-const LAST: &str = "last seen";
+const BEFORE_END: &str = "before the end";
+const AT_OOM: &str = "out of memory";
+
+/// The moment of the figures of curves that have ended.
+fn moment_of_last(state: &State, device: &DeviceState) -> &'static str {
+    let run = state.run();
+    match run.and_then(|run| device.at_end(state, run)) {
+        Some(end) if end.is_oom => AT_OOM,
+        Some(_) | None => BEFORE_END,
+    }
+}
 
 struct Label {
     at: Bytes,
@@ -323,14 +333,19 @@ struct Label {
 }
 
 /// The labels of rules and curves; of two at one height the first is drawn above.
-fn labels(curves: &[Curve], rules: &[ChartRule], compared: Option<(String, Bytes)>) -> Vec<Label> {
+fn labels(
+    curves: &[Curve],
+    rules: &[ChartRule],
+    compared: Option<(String, Bytes)>,
+    moment: &'static str,
+) -> Vec<Label> {
     let rules = rules
         .iter()
         .map(|rule| (rule.name, Some(rule.at), Some(rule.at), rule.tone));
     // What has ended has no figure now: it has its last one, and that is said above them.
     let ended = curves.iter().filter(|curve| curve.latest.is_none());
     let last = ended.filter_map(|curve| curve.at).max();
-    let last = last.map(|at| (LAST, Some(at), None, Tone::Dim));
+    let last = last.map(|at| (moment, Some(at), None, Tone::Dim));
     let curves = last.into_iter().chain(curves.iter().map(|curve| {
         let figure = curve.latest.or(curve.at);
         (curve.name, curve.at, figure, curve.tone)
@@ -355,7 +370,7 @@ fn labels(curves: &[Curve], rules: &[ChartRule], compared: Option<(String, Bytes
 
 fn draw_legend(canvas: &mut Canvas, mut labels: Vec<Label>, scale: &Scale, figures: Figures) {
     if labels.len() > usize::from(canvas.area.height) {
-        labels.retain(|label| label.name != LAST);
+        labels.retain(|label| label.figure.is_some());
     }
     labels.sort_by_key(|label| std::cmp::Reverse(label.at));
     let wished: Vec<u16> = labels.iter().map(|label| scale.row(label.at)).collect();

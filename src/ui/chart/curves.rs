@@ -95,6 +95,10 @@ pub(super) fn drawn(
 /// Used on the device, reserved and allocated, over the part `known` of the window, up to `until`.
 fn curves(state: &State, device: &DeviceState, known: &Window, until: Moment) -> [Curve; 3] {
     let at = until.min(known.to);
+    let ended = state
+        .run()
+        .filter(|run| run.ended.is_some_and(|(ended, _)| ended <= at));
+    let at_end = ended.and_then(|run| device.at_end(state, run));
     [
         ("device", Tone::Used, &device.used),
         ("reserved", Tone::Reserved, &device.reserved),
@@ -116,6 +120,13 @@ fn curves(state: &State, device: &DeviceState, known: &Window, until: Moment) ->
             let shown = columns.iter().take(to).rev().take(BEFORE_END).flatten();
             shown.map(|bucket| bucket.max).max()
         });
+        // All labels are of one moment, that of the parts beside the chart.
+        let of_end = at_end.and_then(|end| match tone {
+            Tone::Allocated => Some(end.allocated),
+            Tone::Reserved => end.reserved,
+            _ => end.used.filter(|_| of_run.is_some()),
+        });
+        let of_run = of_end.or(of_run);
         let latest = latest.filter(|_| of_run.is_none());
         Curve {
             name,

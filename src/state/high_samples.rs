@@ -1,5 +1,4 @@
-//! How long a peak counts as current, and the highest samples of that time: what they say of the allocator's pieces belongs to the
-//! same moment as the peak.
+//! The highest samples of a process's last seconds: what is known of its allocator at the peak that counts as current.
 
 use crate::event::Sample;
 use crate::units::Moment;
@@ -12,7 +11,7 @@ const RECENT: Duration = Duration::from_secs(5);
 /// Samples kept of them at most: ten a second.
 const SAMPLES: usize = 64;
 
-/// From when on a peak counts as current at `at`.
+/// From when on something counts as current at `at`.
 pub(super) fn recent(at: Moment) -> Moment {
     Moment(at.0.saturating_sub(RECENT.as_micros() as u64))
 }
@@ -22,16 +21,15 @@ pub(super) fn recent(at: Moment) -> Moment {
 pub struct HighSamples(VecDeque<(Moment, Sample)>);
 
 impl HighSamples {
+    pub(super) fn highest(&self) -> Option<&(Moment, Sample)> {
+        self.0.front()
+    }
+
     /// After the last one: alone it is the process's latest sample, which is kept anyway.
     pub(super) fn ended(&mut self) {
         if self.0.len() == 1 {
             self.0 = VecDeque::new();
         }
-    }
-
-    /// The one with the most reserved, and of those the one with the most allocated.
-    pub(super) fn highest(&self) -> Option<&(Moment, Sample)> {
-        self.0.front()
     }
 
     pub(super) fn push(&mut self, at: Moment, sample: &Sample) {
