@@ -100,6 +100,14 @@ impl Estimate {
         )
     }
 
+    /// With an upper end that is no more than this, and no less than the likely figure.
+    pub(super) fn no_more_than(self, high: Bytes) -> Estimate {
+        Estimate {
+            high: self.high.min(high.max(self.likely)),
+            ..self
+        }
+    }
+
     /// Whether the interval holds this figure.
     pub fn holds(self, bytes: Bytes) -> bool {
         (self.low..=self.high).contains(&bytes)

@@ -8,7 +8,7 @@
 
 use super::contradiction::consistent;
 use super::estimate::Estimate;
-use super::estimate::{Allocator, Target};
+use super::estimate::{ActivationReduction, Allocator, Target};
 use super::observation::Progress;
 use super::observation::{ForwardBackwardPeak, Observation, SeenIn, Unseen};
 use super::rehearsed::{OnCard, Rehearsed};
@@ -300,7 +300,18 @@ impl Model {
         match self.peak(target) {
             Forecast::Within(peak) => Forecast::Within(peak.times(factors)),
             Forecast::Extrapolated(peak, progress) => {
-                Forecast::Extrapolated(peak.times(factors), progress)
+                let needs = peak.times(factors);
+                // A change that saves memory cannot make the step need more than it does without it.
+                let unchanged = self.extrapolated(&Target {
+                    treatment: ActivationReduction::default(),
+                    ..*target
+                });
+                let unchanged = unchanged.filter(|_| !target.treatment.is_none());
+                let needs = match unchanged {
+                    Some((peak, _)) => needs.no_more_than(peak.times(factors).likely),
+                    None => needs,
+                };
+                Forecast::Extrapolated(needs, progress)
             }
             other @ (Forecast::Unknown | Forecast::AtLeast(..)) => other,
         }
@@ -579,7 +590,7 @@ fn beyond(observations: &[Observation], batch: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::forecast::{ActivationReduction, Estimate, ForwardBackwardPeak};
+    use crate::forecast::{Estimate, ForwardBackwardPeak};
     use crate::units::Bytes;
 
     fn seen(batch: u64, overhead: f64, pieces: f64) -> Observation {

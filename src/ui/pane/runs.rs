@@ -1,6 +1,7 @@
 //! The runs so far: outcome, batch, measured and predicted peak, duration, steps, rate, and what
 //! was changed.
 
+use crate::forecast::score;
 use crate::state::{Run, RunOutcome, State};
 use crate::ui::canvas::Canvas;
 use crate::ui::canvas::Pen;
@@ -144,7 +145,8 @@ fn draw_figures(pen: &mut Pen, view: &View, state: &State, run: &Run, shape: Run
     }
     pen.text(&format!("{:>7}", figures.column(run.peak())), text);
     if shape != RunsShape::Brief {
-        let predicted = run.predicted_peak.map(|peak| figures.gib(peak));
+        let peak = run.predicted_peak.map(|peak| figures.gib(peak));
+        let predicted = peak.or_else(|| predicted_need(run, figures));
         let predicted = predicted.unwrap_or_default();
         pen.text(&format!("{predicted:>10}"), Tone::Predicted);
     }
@@ -159,6 +161,15 @@ fn draw_figures(pen: &mut Pen, view: &View, state: &State, run: &Run, shape: Run
         let rate = printed.or_else(ours).unwrap_or_default();
         pen.text(&format!(" {:>8} {rate:>7}", count(run.steps())), text);
     }
+}
+
+/// The need that was predicted where no peak was: of a rough estimate its ends.
+fn predicted_need(run: &Run, figures: Figures) -> Option<String> {
+    let needs = score::predicted_need(run.prediction.as_ref()?)?;
+    Some(match needs.is_rough() {
+        true => format!("{:.0}–{:.0}", needs.low.as_gib(), needs.high.as_gib()),
+        false => figures.gib(needs.likely),
+    })
 }
 
 fn draw_difference(pen: &mut Pen, theme: &Theme, run: &Run, before: Option<&Run>) {
