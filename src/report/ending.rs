@@ -8,7 +8,7 @@ use crate::command::CommandLine;
 use crate::diagnosis::Finding;
 use crate::document::text::{TextLayout, lines};
 use crate::document::{self, DocumentBlock, Sentence, Voice};
-use crate::event::{EDITS, to_paste};
+use crate::event::to_paste;
 use crate::recognize::{CommandLayout, LaunchEnvironment, ProgramKind, WorkloadKey};
 use crate::remedy::{Availability, Remedy, RemedyId};
 use crate::state::{Doubt, HiddenOom, Run, RunOutcome, State};
@@ -86,23 +86,11 @@ pub fn winning_command(state: &State) -> Option<String> {
 /// nobody may have meant to keep it.
 pub fn kept_of_failed(state: &State) -> Option<String> {
     winning_command(state)?;
-    let (last, before) = state.runs.split_last()?;
-    let failed = before.windows(2).filter_map(|pair| match pair {
-        [earlier, run] if run.outcome() == RunOutcome::OutOfMemory => Some((earlier, run)),
-        _ => None,
-    });
-    let kept: Vec<String> = failed
-        .filter_map(|(earlier, run)| {
-            let came = run.command.env.iter().filter(|change| {
-                change.name != *EDITS
-                    && change.value.is_some()
-                    && !earlier.command.env.contains(change)
-                    && last.command.env.contains(change)
-            });
-            let names: Vec<_> = came.map(|change| change.name.to_string_lossy()).collect();
-            (!names.is_empty()).then(|| format!("{} of run {}", names.join(" and "), run.number))
-        })
-        .collect();
+    let kept = state.kept_of_failed();
+    let kept = kept
+        .iter()
+        .map(|kept| format!("{} of run {}", kept.names, kept.run));
+    let kept: Vec<String> = kept.collect();
     (!kept.is_empty()).then(|| {
         format!(
             "still set from runs that ran out of memory anyway: {}; it may not be needed",

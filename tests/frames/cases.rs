@@ -180,6 +180,7 @@ pub const CASES: &[Case] = &[
         &[KeyCode::Esc, KeyCode::Char('s')],
     ),
     case("oom-capacity", oom_capacity, &[]),
+    case("oom-kept", oom_kept, &[]),
     case("oom-candidates", oom_candidates, &[]),
     case("oom-candidate-chosen", oom_candidates, &[KeyCode::Down]),
     case("oom-details", oom_capacity, &[KeyCode::Char('d')]),
@@ -488,6 +489,27 @@ fn oom_capacity() -> Story {
         "It does not fit: 22.6 allocated + 1.2 requested = 23.8 > 23.6 GiB.",
         "Only 0.3 GiB is cached, so this is not fragmentation; no other process is on the GPU. \
          20.8 GiB of it are activations, which grow with the batch.",
+    );
+    story
+}
+
+/// A remedy did not help, and the next run would begin with it.
+fn oom_kept() -> Story {
+    let mut story = oom_capacity();
+    story.findings.clear();
+    story.wait(6.0);
+    let mut command = crate::frames::story::command("python train.py --batch-size 64");
+    command.set_env(
+        "PYTORCH_CUDA_ALLOC_CONF",
+        Some("expandable_segments:True".into()),
+    );
+    story.start_with(command, &["expandable segments"], None);
+    story.wait(1.5).hello(0, 1, GPU);
+    story.train(0, GPU, STEADY, 12.0);
+    story.oom(|_| {}).find(
+        Cause::Capacity,
+        "It does not fit: 22.6 allocated + 1.2 requested = 23.8 > 23.6 GiB.",
+        "Only 0.3 GiB is cached, so this is not fragmentation.",
     );
     story
 }

@@ -304,7 +304,11 @@ fn brief(page: Page, room: usize) -> Parts {
     let cause = diagnosis::cause(page, (room / 2).max(HEADLINE));
     let below = diagnosis::below(page);
     let expected = remedies::expected(page);
-    let others = [remedies::command(page), remedies::meanwhile(page)];
+    let others = [
+        remedies::command(page),
+        remedies::kept(page),
+        remedies::meanwhile(page),
+    ];
     let longest = expected.first().map_or(0, Vec::len);
     let under: usize = longest + others.iter().map(Vec::len).sum::<usize>();
     // What is to be changed in the code has the row of a remedy that would only delay it.
@@ -337,8 +341,9 @@ fn brief(page: Page, room: usize) -> Parts {
             break;
         }
     }
-    let [command, meanwhile] = others;
+    let [command, kept, meanwhile] = others;
     take(command, &mut parts.under);
+    take(kept, &mut parts.under);
     for paragraph in below {
         take(paragraph, &mut parts.over);
     }
@@ -387,6 +392,7 @@ fn next_lines(page: Page) -> Vec<StyledLine> {
         .next()
         .unwrap_or_default();
     lines.extend(remedies::command(page));
+    lines.extend(remedies::kept(page));
     lines.extend(remedies::meanwhile(page));
     lines
 }

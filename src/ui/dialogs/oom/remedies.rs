@@ -534,6 +534,33 @@ fn behind(page: Page) -> String {
     }
 }
 
+/// What the next run would keep of a remedy that did not help, and how to leave it out.
+pub(super) fn kept(page: Page) -> Vec<StyledLine> {
+    let scene = page.scene;
+    let Some(next) = scene.planned(&page.dialog.to_show(scene)) else {
+        return Vec::new();
+    };
+    let found = scene.state.kept_of_failed();
+    let words = found.iter().map(|kept| {
+        format!(
+            "{} of run {}, which ran out of memory anyway",
+            kept.names, kept.run
+        )
+    });
+    let words: Vec<String> = words.collect();
+    let is_kept = scene.command.is_some_and(|now| {
+        let mut brought = now.env.iter().filter(|change| change.value.is_some());
+        brought.any(|change| next.env.contains(change))
+    });
+    match words.is_empty() || !is_kept {
+        true => Vec::new(),
+        false => {
+            let words = format!("{}: v edits it out", words.join(", "));
+            page.labelled("still set", vec![(words, Tone::Warning)])
+        }
+    }
+}
+
 /// What happens until a key is pressed.
 pub(super) fn meanwhile(page: Page) -> Vec<StyledLine> {
     let scene = page.scene;
