@@ -413,7 +413,9 @@ impl KnownLines {
             };
             match self.alike {
                 Bytes::ZERO => known,
-                alike => format!("{known}, and for {alike} more by blocks of the same size"),
+                alike => format!(
+                    "{known}; {alike} more likely from there too, by blocks of the same size"
+                ),
             }
         })
     }

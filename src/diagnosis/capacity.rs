@@ -158,7 +158,7 @@ fn compared(case: &OomContext, needed: Bytes, capacity: Bytes) -> Option<Finding
         });
     // The sum is less than there is: what is missing is said beside it.
     let rest = match opening == NEARLY_FULL && remains(case).is_some() {
-        true => String::from(", which fits only without any fragmentation"),
+        true => String::from(": it would fit only without any fragmentation"),
         false => rest,
     };
     let headline = with_figures(opening, format!("{}{allowed}{rest}", sum(capacity)));

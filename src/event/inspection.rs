@@ -495,13 +495,13 @@ impl Retainer {
         format!("{place}{}: {}", self.full_name(), self.what())
     }
 
-    /// `21.3 GiB, 21.2 GiB of it in autograd graphs`.
+    /// `21.3 GiB (21.2 GiB of it in autograd graphs)`.
     pub fn kept(&self) -> String {
         let (bytes, graph) = (self.bytes.to_string(), self.graph.to_string());
         match self.graph {
             Bytes::ZERO => bytes,
             _ if graph == bytes => format!("{graph} in autograd graphs"),
-            _ => format!("{bytes}, {graph} of it in autograd graphs"),
+            _ => format!("{bytes} ({graph} of it in autograd graphs)"),
         }
     }
 

@@ -37,6 +37,20 @@ pub enum Hint {
     },
 }
 
+impl Hint {
+    /// Whether another one says the same, by whatever step.
+    pub fn says_as(&self, other: &Hint) -> bool {
+        match (self, other) {
+            (Hint::RoomForBatch(one), Hint::RoomForBatch(other)) => {
+                (one.could, one.now, one.parts) == (other.could, other.now, other.parts)
+                    && matches!(one.basis, RoomBasis::Step(_))
+                        == matches!(other.basis, RoomBasis::Step(_))
+            }
+            (one, other) => one == other,
+        }
+    }
+}
+
 impl fmt::Display for Hint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -131,7 +145,7 @@ impl fmt::Display for BatchRoom {
         let step = traced.step;
         write!(
             f,
-            "batch {could} would fit (now {now}) with inputs like those so far: the allocations of step {step} replayed"
+            "batch {could} would fit (now {now}): step {step} replayed, with inputs like those so far"
         )?;
         match traced.as_large_as {
             Some(larger) => write!(f, ", as large as step {larger}, the largest seen")?,
@@ -438,11 +452,8 @@ mod tests {
             panic!("{search:?}");
         };
         let words = Hint::RoomForBatch(found).to_string();
-        let begins = format!(
-            "batch {} would fit (now 64) with inputs like those so far: ",
-            found.could
-        );
-        let ends = "the allocations of step 3 replayed; no step or evaluation was notably larger; oomph fit measures it";
+        let begins = format!("batch {} would fit (now 64): ", found.could);
+        let ends = "step 3 replayed, with inputs like those so far; no step or evaluation was notably larger; oomph fit measures it";
         assert_eq!(words, format!("{begins}{ends}"));
         // Less room, no gain; and what the run does not show is not believed.
         search.room = search.reserved.scale(1.1);

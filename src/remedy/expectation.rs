@@ -449,8 +449,8 @@ impl<'a> RemedyPredictor<'a> {
                 return futile(verdict, reason);
             }
             // Other reasons apply only to remedies that reduce allocations.
-            if let Some((verdict, _)) = self.only_delays() {
-                let verdict_first = Phrase::from(verdict.words());
+            if let Some((verdict, reason)) = self.only_delays() {
+                let verdict_first = Phrase::from(format!("{}: {reason}", verdict.words()));
                 expectation.words = verdict_first.before("; ", &expectation.words);
                 expectation.futile = Some(verdict);
                 expectation.fits = expectation.fits.filter(|fits| !fits);

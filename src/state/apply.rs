@@ -547,7 +547,7 @@ impl State {
         }
         if let Some(why) = rehearsal.why_not() {
             let text = format!(
-                "what other batches need is only estimated, since the step that failed could not be replayed: {why}"
+                "the step that failed could not be replayed: {why}; what other batches need is only estimated"
             );
             self.note(at, Level::Info, text);
         }

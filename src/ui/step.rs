@@ -314,8 +314,8 @@ fn steps_behind(
 pub(super) fn higher_peak(read: &ReadStep, rank: &RankState) -> Option<(String, Tone)> {
     let shown = read.anatomy.allocated[read.peak];
     let (peak, step) = rank.higher_peak_than(read.key.step, shown)?;
-    let at = step.map_or(String::new(), |step| format!(" at step {}", count(step)));
-    let words = format!("the run's peak was {peak}{at}");
+    let at = step.map_or(String::new(), |step| format!(", in step {}", count(step)));
+    let words = format!("the run peaked at {peak}{at}");
     Some((words, Tone::Warning))
 }
 

@@ -236,7 +236,12 @@ impl Session {
             ),
         };
         if let Some(hint) = hint.filter(|hint| self.hints.given != Some(*hint)) {
-            (self.hints.given, self.hints.peak) = (Some(hint), peak);
+            let before = self.hints.given.replace(hint);
+            self.hints.peak = peak;
+            // Of another step that says the same there is nothing to tell.
+            if before.is_some_and(|before| before.says_as(&hint)) {
+                return;
+            }
             self.note(Level::Info, hint.to_string());
         }
     }

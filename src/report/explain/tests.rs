@@ -272,7 +272,7 @@ fn what_held_the_memory_is_named_line_by_line() {
             ..Retainer::default()
         }])
         .collect(),
-        left: Some("9 objects: there was no time to look at all".into()),
+        left: Some("the search ran out of time after 9 objects".into()),
         ..Retainers::default()
     });
     explained.growth = Some(StepGrowth {
@@ -296,10 +296,10 @@ fn what_held_the_memory_is_named_line_by_line() {
         "  fit.py:40 keep: 96 MiB in 1 block (parameters)",
         "Growing allocations, from step 4 to step 8:",
         "  fit.py:40 keep → functional.py:9 cat: +12 MiB per step",
-        "  fit.py:52 outputs: list of 4: 3.00 GiB, 2.00 GiB of it in autograd graphs ← Loop object ← loop of __main__",
+        "  fit.py:52 outputs: list of 4: 3.00 GiB (2.00 GiB of it in autograd graphs) ← Loop object ← loop of __main__",
         "Grew from step 3 to step 5:",
         "  in h.0–11: +12 MiB per step",
-        "  not all was searched: 9 objects: there was no time to look at all",
+        "  not all was searched: the search ran out of time after 9 objects",
     ] {
         assert!(said.lines().any(|said| said == line), "{line}\n{said}");
     }

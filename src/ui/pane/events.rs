@@ -123,7 +123,9 @@ impl LoggedEvent<'_> {
     /// Figures come first, since the column may be narrow.
     fn words(self, state: &State) -> (String, Tone) {
         match self {
-            LoggedEvent::Recording(path) => (format!("recording to {}", path.display()), Tone::Dim),
+            LoggedEvent::Recording(path) => {
+                (format!("recording as {}", session_of(path)), Tone::Dim)
+            }
             LoggedEvent::Started(run) => {
                 let with = match run.remedies.is_empty() {
                     true => String::new(),
@@ -194,12 +196,31 @@ impl LoggedEvent<'_> {
     }
 }
 
+/// The session's name by its recording; of a file elsewhere its own name.
+fn session_of(path: &Path) -> String {
+    let named = match path.file_name() {
+        Some(name) if name == "events.jsonl" => path.parent().and_then(Path::file_name),
+        name => name,
+    };
+    named.map_or_else(
+        || path.display().to_string(),
+        |name| name.to_string_lossy().into_owned(),
+    )
+}
+
 fn length(scene: &Scene) -> usize {
     entries(scene).count()
 }
 
 /// Rows of one event, at most: in a narrow column its end would be cut.
 const ROWS_EACH: usize = 2;
+
+/// The same in a narrow column with rows to spare.
+const NARROW: usize = 3;
+
+/// From this width on an event is shown whole where rows are free. A narrower column is for a glance: one that took half of it would hide the
+/// others, and the pane below has it whole.
+const WHOLE: u16 = 72;
 
 /// Columns of the time before the words.
 const TIME: u16 = 9;
@@ -222,11 +243,12 @@ fn draw(canvas: &mut Canvas, _: &View, scene: &Scene, list: ListScroll) {
     // At the end of the list the newest are shown whole, and for that perhaps fewer; where it is scrolled, a row is an event.
     let is_at_end = first + shown >= entries.len();
     let most = if is_at_end { ROWS_EACH } else { 1 };
+    let is_whole = is_at_end && canvas.area.width >= WHOLE;
     let mut free = shown;
     let mut newest: Vec<(String, String, Tone)> = Vec::new();
     for (time, words, tone) in in_view.into_iter().rev() {
         // The newest is read first: the oldest make room for it.
-        let most = match newest.is_empty() && is_at_end {
+        let most = match newest.is_empty() && is_whole {
             true => most.max(shown / 2),
             false => most,
         };
@@ -240,13 +262,18 @@ fn draw(canvas: &mut Canvas, _: &View, scene: &Scene, list: ListScroll) {
     // Where rows are free, nothing is cut.
     let mut rows: Vec<(String, String, Tone)> = Vec::new();
     for (place, (time, words, tone)) in newest.into_iter().enumerate() {
-        let most = match place == 0 && is_at_end {
+        let most = match place == 0 && is_whole {
             true => most.max(shown / 2),
             false => most,
         };
         let usual = wrapped(&words, room, most).len();
-        let lines = wrapped(&words, room, if is_at_end { usual + free } else { most });
-        free -= lines.len() - usual;
+        let at_most = match (is_at_end, is_whole) {
+            (true, true) => usual + free,
+            (true, false) => (usual + free).min(NARROW),
+            (false, _) => most,
+        };
+        let lines = wrapped(&words, room, at_most.max(usual));
+        free = (free + usual).saturating_sub(lines.len());
         let times = std::iter::once(time).chain(std::iter::repeat(String::new()));
         let lines = times.zip(lines).map(|(time, line)| (time, line, tone));
         rows.splice(0..0, lines);
@@ -258,17 +285,30 @@ fn draw(canvas: &mut Canvas, _: &View, scene: &Scene, list: ListScroll) {
     }
 }
 
-/// The words in at most so many rows of so many columns, what is too much at the end of the last.
+/// The words in at most so many rows of so many columns: up to the end of the last clause that has room, and a sign that there is more.
 fn wrapped(words: &str, room: u16, most: usize) -> Vec<String> {
-    let mut rows = canvas::rows(words, room);
-    if rows.len() > most {
-        rows.truncate(most - 1);
-        let before = rows.iter();
-        let rest = before.fold(words, |rest, row| {
-            rest.strip_prefix(row.as_str()).unwrap_or(rest).trim_start()
-        });
-        rows.push(rest.to_string());
+    let rows = canvas::rows(words, room);
+    if rows.len() <= most {
+        return rows;
     }
+    let ends = words.char_indices().filter_map(|(at, c)| match c {
+        ';' | ',' | ':' => words[at + 1..].starts_with(' ').then_some(at),
+        ' ' => words[at + 1..].starts_with('(').then_some(at),
+        _ => None,
+    });
+    let clauses = ends.map(|end| canvas::rows(&format!("{} …", &words[..end]), room));
+    // A clause that leaves most of the rows empty says too little.
+    let fitting = clauses.filter(|rows| rows.len() <= most && rows.len() + 1 >= most);
+    if let Some(longest) = fitting.last() {
+        return longest;
+    }
+    let mut rows = rows;
+    rows.truncate(most - 1);
+    let before = rows.iter();
+    let rest = before.fold(words, |rest, row| {
+        rest.strip_prefix(row.as_str()).unwrap_or(rest).trim_start()
+    });
+    rows.push(rest.to_string());
     rows
 }
 
@@ -294,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_cut_where_rows_are_free_and_a_simulated_gpu_needs_no_driver() {
+    fn a_narrow_column_has_the_beginning_a_wide_one_all_and_a_simulated_gpu_needs_no_driver() {
         use ratatui::buffer::Buffer;
         use ratatui::layout::Rect;
         let mut scene = StagedSession::default();
@@ -307,23 +347,23 @@ mod tests {
         let note = "batch up to 106 fits (now 24), with inputs like those so far: the allocations of step 3 replayed";
         let note = crate::event::Note::new(Level::Info, note);
         scene.add(1.0, EventKind::Note(note));
-        let drawn = |scene: &StagedSession, height| {
+        let drawn = |scene: &StagedSession, width, height| {
             let theme = crate::ui::theme::Theme::full();
-            let area = Rect::new(0, 0, 36, height);
+            let area = Rect::new(0, 0, width, height);
             let mut buffer = Buffer::empty(area);
             let mut canvas = Canvas {
                 buf: &mut buffer,
                 theme: &theme,
                 area,
             };
-            let view = View::new(theme, 36, height);
+            let view = View::new(theme, width, height);
             draw(
                 &mut canvas,
                 &view,
                 &Scene::of(&scene.state),
                 ListScroll::default(),
             );
-            let cells = buffer.content().chunks(36);
+            let cells = buffer.content().chunks(width.into());
             let rows = cells.map(|row| row.iter().map(|cell| cell.symbol()).collect::<String>());
             let all: Vec<String> = rows.collect();
             all.join(" ")
@@ -331,10 +371,12 @@ mod tests {
                 .collect::<Vec<_>>()
                 .join(" ")
         };
-        let high = drawn(&scene, 9);
-        assert!(high.contains("of step 3 replayed"), "{high}");
+        let wide = drawn(&scene, 80, 9);
+        assert!(wide.contains("of step 3 replayed"), "{wide}");
+        let high = drawn(&scene, 36, 9);
+        assert!(high.contains("with inputs like those so far …"), "{high}");
         assert!(high.contains("NVIDIA driver"), "{high}");
-        let low = drawn(&scene, 3);
+        let low = drawn(&scene, 36, 3);
         assert!(!low.contains("replayed"), "{low}");
         let EventKind::Hello(mut hello) = crate::state::tests::staged::hello(1, 100, None) else {
             panic!("a hello");
@@ -345,7 +387,7 @@ mod tests {
         let sample = crate::state::tests::staged::sample;
         let gib = crate::state::tests::staged::gib;
         scene.add(2.1, EventKind::Sample(sample(100, 0, gib(1.0), gib(2.0))));
-        assert!(!drawn(&scene, 9).contains("NVIDIA driver"));
+        assert!(!drawn(&scene, 36, 9).contains("NVIDIA driver"));
     }
 
     /// The count of a process replaces its earlier one.

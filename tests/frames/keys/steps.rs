@@ -39,7 +39,7 @@ fn a_peak_above_that_of_the_step_is_told() {
         text.lines().nth(1).unwrap().to_string()
     };
     let above = said(20.0);
-    let title = above.find("the run's peak was 20.0 GiB");
+    let title = above.find("the run peaked at 20.0 GiB");
     assert!(
         title.is_some() && title < above.find("peak 14.5 GiB"),
         "{above}"

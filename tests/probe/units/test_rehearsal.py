@@ -345,13 +345,13 @@ class NotRehearsed(unittest.TestCase):
         return notes
 
     def test_a_torch_that_has_no_fake_tensors_is_named_as_the_reason(self):
-        why = "what other batches need is only estimated, since the step that failed could not be replayed: "
+        why = "the step that failed could not be replayed: %s; what other batches need is only estimated"
         with tempfile.TemporaryDirectory() as home:
-            self.assertEqual(self.said(home), [why + "this torch (1.9.0) has no fake tensors, which that takes"])
+            self.assertEqual(self.said(home), [why % "this torch (1.9.0) has no fake tensors, which that takes"])
             simulated = self.said(home, version="2.11.0+simulated")
-            self.assertEqual(simulated, [why + "the simulated torch has no fake tensors"])
+            self.assertEqual(simulated, [why % "the simulated torch has no fake tensors"])
             os.mkdir(os.path.join(home, "_subclasses"))
-            self.assertEqual(self.said(home), [why + "AttributeError(...)"])
+            self.assertEqual(self.said(home), [why % "AttributeError(...)"])
 
 
 class OwnThread(unittest.TestCase):

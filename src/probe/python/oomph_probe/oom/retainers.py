@@ -432,7 +432,7 @@ class Retainers:
             micros=int((time.monotonic() - began) * 1e6),
         )
         if not ended:
-            line["left"] = "%d objects: there was no time to look at all" % search.objects
+            line["left"] = "the search ran out of time after %d objects" % search.objects
         return line
 
 

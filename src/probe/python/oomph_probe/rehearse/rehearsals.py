@@ -252,7 +252,7 @@ class Rehearsals:
                 is_simulated = "simulated" in version
                 why_not = "this torch (%s) has no fake tensors, which that takes" % version
                 why_not = "the simulated torch has no fake tensors" if is_simulated else why_not
-            said = "what other batches need is only estimated, since the step that failed could not be replayed: %s"
+            said = "the step that failed could not be replayed: %s; what other batches need is only estimated"
             self.note(said % why_not)
 
     def step_ended(self, count: int) -> None:
