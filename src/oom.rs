@@ -26,6 +26,7 @@ mod tests;
 mod tracebacks;
 mod transcript;
 mod wording;
+mod words;
 
 pub use catalog::{MessageText, aftermath_texts, message_texts, texts_of_none};
 pub use consequences::{ConsequenceKind, ConsequenceLines};
@@ -36,3 +37,4 @@ pub use report::{OomOutcome, OomReport, OtherProcess};
 pub use scanner::Scanner;
 pub use tracebacks::TracedCall;
 pub use transcript::{Transcript, read};
+pub(crate) use words::Words;

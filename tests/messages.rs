@@ -12,7 +12,8 @@
 //! `causes` has logs with the stack that shows a cause. `pytorch` has PyTorch's allocators, `elsewhere` drivers, libraries and frameworks, `host` the host's
 //! memory, `arrival` what stands around a message (prefixes, loggers, panels), `none` what looks like an
 //! OOM and is none or was handled, `wordings` single lines, several for each row of the table, and
-//! `further` what fits none of them.
+//! `devices` devices that are used through other interfaces than CUDA's and gradient boosting's and Dask's own words, `further` what fits
+//! none of them.
 
 use oomph::diagnosis::{Cause, diagnose_incident};
 use oomph::oom::{OomOutcome, OomReport, Scanner, read};

@@ -423,6 +423,42 @@ fn on_a_tpu(case: &OomContext) -> Finding {
         ])
 }
 
+/// Apple's GPUs: one tensor is larger than Metal lets a buffer be.
+const OF_ONE_BUFFER: [&str; 2] = [
+    "no single tensor that large: a smaller batch, image or sequence, attention that is sliced or fused",
+    "the limit is Metal's for one buffer, however much is free: the watermark's ratio changes nothing",
+];
+
+const OF_MLX: [&str; 3] = [
+    SMALLER_BATCH,
+    "a limit of MLX's own cache: mx.set_cache_limit(BYTES), mx.clear_cache() between steps",
+    "close other programs: the GPU's memory is the RAM",
+];
+
+const OF_ANOTHER_DEVICE: [&str; 3] = [
+    SMALLER_BATCH,
+    "a smaller model, or its parts on several devices",
+    "end other programs that use the device",
+];
+
+/// Where the words may be of something else than memory.
+const OF_RESOURCES: [&str; 2] = [
+    SMALLER_BATCH,
+    "if a smaller batch fails as well: a kernel that needs more than the device has (registers, work-group size), or a device that was lost (the driver's log says so)",
+];
+
+/// What helps on devices without figures of their own.
+fn on_other_devices(case: &OomContext) -> Option<Vec<Phrase>> {
+    let phrases: &[&'static str] = match (case.kind, case.sign()) {
+        (_, Some(OomSign::OneBuffer)) => &OF_ONE_BUFFER,
+        (_, Some(OomSign::Resources)) => &OF_RESOURCES,
+        (OomKind::MlxOom, _) => &OF_MLX,
+        (OomKind::DeviceOom, _) => &OF_ANOTHER_DEVICE,
+        _ => return None,
+    };
+    Some(phrases.iter().copied().map(Phrase::from).collect())
+}
+
 fn without_figures(case: &OomContext) -> Finding {
     if case.kind == OomKind::TpuOom {
         return on_a_tpu(case);
@@ -457,7 +493,7 @@ fn without_figures(case: &OomContext) -> Finding {
                 ),
             ],
             (_, Some(call)) => of_pipeline(&call),
-            (_, None) => vec![SMALLER_BATCH.into()],
+            (_, None) => on_other_devices(case).unwrap_or_else(|| vec![SMALLER_BATCH.into()]),
         })
 }
 

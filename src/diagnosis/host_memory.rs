@@ -54,6 +54,12 @@ const RAY_ADVICE: [&str; 3] = [
     "RAY_memory_usage_threshold=0.98 lets the node fill further before Ray kills, RAY_memory_monitor_refresh_ms=0 leaves it to the kernel",
 ];
 
+const DASK_ADVICE: [&str; 3] = [
+    "more memory for each worker (memory_limit= of LocalCluster, --memory-limit of dask worker), or fewer workers",
+    "smaller partitions or chunks (blocksize=, repartition, rechunk), fewer threads a worker",
+    "distributed.worker.memory.terminate: false in Dask's configuration leaves it to the kernel",
+];
+
 const PLATFORM_ADVICE: [&str; 3] = [
     "more memory for it: requests and limits of the pod (equal, so that a busy node evicts others first), memory of the ECS task or Batch job, spark.executor.memoryOverhead",
     "fewer DataLoader workers, or a smaller prefetch_factor (each worker has a copy of the dataset's Python objects)",
@@ -79,6 +85,7 @@ fn advice(case: &OomContext) -> Vec<Phrase> {
             .chain(usual())
             .collect(),
         Some(OomSign::RayMonitor) => RAY_ADVICE.map(Phrase::from).to_vec(),
+        Some(OomSign::Dask) => DASK_ADVICE.map(Phrase::from).to_vec(),
         Some(OomSign::Platform) => PLATFORM_ADVICE.map(Phrase::from).to_vec(),
         Some(OomSign::Killed) => KILLED_ADVICE.map(Phrase::from).to_vec(),
         Some(OomSign::MapWorker) => MAP_ADVICE.map(Phrase::from).to_vec(),
@@ -103,6 +110,9 @@ fn how(case: &OomContext) -> &'static str {
         }
         (Some(OomSign::RayMonitor), _) => {
             "Ray's monitor ended it before the kernel would have: the node as a whole was nearly out of RAM."
+        }
+        (Some(OomSign::Dask), _) => {
+            "Dask's nanny ended a worker that had nearly all of its memory_limit, and started it again."
         }
         (Some(OomSign::Platform), _) => {
             "What runs it (Kubernetes, ECS, YARN) ended it: it had more RAM than its limit, or the node was short of RAM and it had more than it asked for."

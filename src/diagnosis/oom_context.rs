@@ -352,6 +352,10 @@ impl<'a> OomContext<'a> {
             OomKind::NpuOom => "npu-smi info on the host",
             OomKind::HpuOom => "hl-smi on the host",
             OomKind::OtherAcceleratorOom => "its vendor's tool on the host: mthreads-gmi, cnmon",
+            OomKind::DeviceOom => {
+                "its vendor's tool on the host: nvidia-smi, intel_gpu_top, neuron-top"
+            }
+            OomKind::MpsOom | OomKind::MlxOom => "Activity Monitor, Memory",
             _ => "nvidia-smi on the host",
         };
         because("see who else is on the GPU", list)
@@ -365,6 +369,7 @@ impl<'a> OomContext<'a> {
             OomKind::NpuOom => "ASCEND_RT_VISIBLE_DEVICES",
             OomKind::HpuOom => "HABANA_VISIBLE_MODULES",
             OomKind::OtherAcceleratorOom => "MUSA_VISIBLE_DEVICES, MLU_VISIBLE_DEVICES",
+            OomKind::DeviceOom => "by its number in the program's own options",
             _ => "CUDA_VISIBLE_DEVICES",
         };
         because("another GPU", variable)

@@ -3,7 +3,7 @@
 //! A loss without its step is left out: bars are drawn by the clock, so that two runs print other steps. So is a smoothed
 //! or rounded one no less than the program itself rounds it: two runs are compared by what is printed.
 
-use crate::oom::{LineReader, LineSplitter, RawLine};
+use crate::oom::{LineReader, LineSplitter, RawLine, Words};
 use regex::bytes::Regex;
 use std::sync::LazyLock;
 
@@ -28,7 +28,7 @@ fn compiled(text: &str) -> Regex {
     Regex::new(text).expect("it is an expression")
 }
 
-static HINT: LazyLock<Regex> = LazyLock::new(|| compiled("(?i-u)loss"));
+static HINT: LazyLock<Words> = LazyLock::new(|| Words::of(compiled("(?i-u)loss")));
 
 /// `loss: 2.31`, `'loss': 2.31`, `loss=2.31`, `train loss 2.31`; not `eval_loss`, `val loss`, `loss_scale`.
 static LOSS: LazyLock<Regex> = LazyLock::new(|| {

@@ -1,6 +1,7 @@
 //! What one line says of the epoch: the table of wordings, `wordings.toml`, and how a line is read
 //! by it.
 
+use crate::oom::Words;
 use regex::bytes::{Regex, RegexSet};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -48,7 +49,7 @@ struct WordingFile {
 
 /// The table, compiled.
 struct EpochWordings {
-    hint: Regex,
+    hint: Words,
     never: Regex,
     progress: Regex,
     settings: Regex,
@@ -73,7 +74,7 @@ static WORDINGS: LazyLock<EpochWordings> = LazyLock::new(|| {
     };
     let compiled = |text: &str| Regex::new(&whole(text)).expect("wordings.toml has expressions");
     EpochWordings {
-        hint: compiled(&file.hint),
+        hint: Words::of(compiled(&file.hint)),
         never: compiled(&file.never),
         progress: compiled(&file.progress),
         settings: compiled(&file.settings),
@@ -92,7 +93,7 @@ static WORDINGS: LazyLock<EpochWordings> = LazyLock::new(|| {
 });
 
 /// What every line that may say an epoch has.
-pub(super) fn hint() -> &'static Regex {
+pub(super) fn hint() -> &'static Words {
     &WORDINGS.hint
 }
 

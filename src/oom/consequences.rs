@@ -4,9 +4,9 @@
 
 use super::lines::readable;
 use super::lines::{LineReader, LineSplitter, RawLine};
+use super::words::Words;
 use crate::oom::lines::pieces;
 use crate::units::Rank;
-use regex::bytes::Regex;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -56,13 +56,12 @@ static TABLE: LazyLock<ConsequenceTable> = LazyLock::new(|| {
     toml::from_str(include_str!("consequences.toml")).expect("consequences.toml is valid")
 });
 
-static WORDS: LazyLock<Regex> = LazyLock::new(|| {
+static WORDS: LazyLock<Words> = LazyLock::new(|| {
     let rows = TABLE.consequence.iter();
-    let words: BTreeSet<String> = rows
-        .flat_map(|row| row.text.iter().map(|words| regex::escape(words)))
+    let words: BTreeSet<&str> = rows
+        .flat_map(|row| row.text.iter().map(String::as_str))
         .collect();
-    let words: Vec<String> = words.into_iter().collect();
-    Regex::new(&words.join("|")).expect("literals make a valid expression")
+    Words::new(words.into_iter().collect())
 });
 
 /// The state between two chunks of one stream.

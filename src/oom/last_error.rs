@@ -4,7 +4,7 @@
 use super::consequences::is_consequence;
 use super::lines::readable;
 use super::lines::{LineReader, LineSplitter, RawLine, WORDS as OOM_WORDS};
-use regex::bytes::Regex;
+use super::words::Words;
 use std::sync::LazyLock;
 
 /// What a traceback begins with.
@@ -27,10 +27,8 @@ const OF_A_PARENT: [&str; 3] = [
     "concurrent.futures.process.BrokenProcessPool:",
 ];
 
-static WORDS: LazyLock<Regex> = LazyLock::new(|| {
-    let words: Vec<String> = CHAIN.into_iter().chain([HEAD]).map(regex::escape).collect();
-    Regex::new(&words.join("|")).expect("literals make a valid expression")
-});
+static WORDS: LazyLock<Words> =
+    LazyLock::new(|| Words::new(CHAIN.into_iter().chain([HEAD]).collect()));
 
 /// What the last error of a stream is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,7 +109,7 @@ impl Reader {
         self.last = if is_consequence(text) || is_of_a_parent {
             // Of whatever was before.
             self.last
-        } else if OOM_WORDS.is_match(text.as_bytes()) || (chained && was_oom) {
+        } else if OOM_WORDS.has(text.as_bytes(), |_| true) || (chained && was_oom) {
             Some(LastError::OutOfMemory)
         } else {
             Some(LastError::Other)

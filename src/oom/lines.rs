@@ -4,9 +4,9 @@
 
 use crate::oom::table::WordingTable;
 use crate::oom::wording::PHRASES;
+use crate::oom::words::Words;
 use crate::units::Rank;
 use memchr::{memchr, memchr_iter, memchr2, memrchr2};
-use regex::bytes::Regex;
 use std::sync::LazyLock;
 
 /// A longer line is read in parts, so that an endless one does not fill the memory.
@@ -51,14 +51,14 @@ pub(crate) struct LineSplitter {
 /// Passes on the lines worth reading.
 #[derive(Debug)]
 struct LineGate {
-    words: &'static Regex,
+    words: &'static Words,
     /// Buffer for a line without escapes.
     stripped: Vec<u8>,
 }
 
 impl LineSplitter {
     /// For a stream that is searched for `words`.
-    pub(crate) fn new(words: &'static Regex) -> LineSplitter {
+    pub(crate) fn new(words: &'static Words) -> LineSplitter {
         LineSplitter {
             gate: LineGate {
                 words,
@@ -114,24 +114,18 @@ impl LineSplitter {
     fn search(&mut self, whole: &[u8], reader: &mut dyn LineReader) {
         let mut at = 0;
         let mut counted = 0;
-        let (mut word, mut escape) = (0, 0);
-        let mut looked = false;
+        let mut known = self.gate.words.nowhere();
+        let mut escape = None;
         while at < whole.len() {
             let (start, end) = if reader.wants_every_line() {
                 (at, at + line_end(&whole[at..]).unwrap_or(0))
             } else {
-                let from = |position: usize| !looked || position < at;
-                if from(word) {
-                    word = self
-                        .gate
-                        .words
-                        .find_at(whole, at)
-                        .map_or(whole.len(), |found| found.start());
-                }
-                if from(escape) {
-                    escape = memchr(0x1b, &whole[at..]).map_or(whole.len(), |found| at + found);
-                }
-                looked = true;
+                let word = self.gate.words.next_from(whole, at, &mut known);
+                let escape = match escape {
+                    Some(next) if next >= at => next,
+                    _ => *escape
+                        .insert(memchr(0x1b, &whole[at..]).map_or(whole.len(), |found| at + found)),
+                };
                 let hit = word.min(escape);
                 if hit == whole.len() {
                     break;
@@ -190,8 +184,8 @@ impl LineGate {
 
     /// Whether a line has one of the words; of a library's path there are many in any log.
     fn is_promising(&self, line: &[u8]) -> bool {
-        let mut found = self.words.find_iter(line);
-        found.any(|word| word.as_bytes() != LIBRARY || may_be_a_call(line))
+        let counts = |word: &[u8]| word != LIBRARY || may_be_a_call(line);
+        self.words.has(line, counts)
     }
 
     /// Where to cut a line of [`LONGEST_LINE`] bytes: before a message that begins near its end. At
@@ -199,7 +193,7 @@ impl LineGate {
     fn cut(&self, line: &[u8]) -> usize {
         let latest = line.len() - LEAD;
         let late = self.words.find_at(line, line.len() - LONGEST_MESSAGE);
-        late.map_or(latest, |word| latest.min(word.start() - LEAD))
+        late.map_or(latest, |word| latest.min(word - LEAD))
     }
 }
 
@@ -243,13 +237,10 @@ fn tail(line: &[u8]) -> &[u8] {
 }
 
 /// Every message, and every line about the program's end, has one of these.
-pub(super) static WORDS: LazyLock<Regex> = LazyLock::new(|| {
-    let pattern: Vec<String> = words().into_iter().map(regex::escape).collect();
-    Regex::new(&pattern.join("|")).expect("literals make a valid expression")
-});
+pub(super) static WORDS: LazyLock<Words> = LazyLock::new(|| Words::new(words()));
 
 /// As few as possible: a word that contains another is left out.
-pub(super) fn words() -> Vec<&'static str> {
+fn words() -> Vec<&'static str> {
     let rows = WordingTable::get().wordings.iter();
     let mut words: Vec<&str> = rows
         .flat_map(|row| row.find.iter().map(String::as_str))

@@ -102,6 +102,12 @@ pub enum OomSign {
     PageFile,
     /// Ray's monitor of a node's memory.
     RayMonitor,
+    /// Dask's nanny, which watches what each worker has.
+    Dask,
+    /// A single buffer that is larger than the device lets one be.
+    OneBuffer,
+    /// Resources of a device, which need not be its memory.
+    Resources,
     /// What runs containers and workers (Kubernetes, ECS, YARN) has ended one for the memory that it had.
     Platform,
     /// A process that prepares a data set (Hugging Face's `map` with num_proc) and is gone, it is not said why.
@@ -179,6 +185,11 @@ pub enum OomKind {
     OtherAcceleratorOom,
     /// XLA on a TPU: the memory of its chips (HBM).
     TpuOom,
+    /// MLX on an Apple GPU: Metal's memory, without PyTorch.
+    MlxOom,
+    /// A device that is used through another interface than CUDA's, HIP's or Metal's: DirectML, OpenCL, Vulkan, AWS Neuron,
+    /// Graphcore's IPU.
+    DeviceOom,
     /// `CUDA error: out of memory`, outside the caching allocator.
     CudaErrorOom,
     Cublas,
@@ -244,6 +255,8 @@ impl OomKind {
             OomKind::HpuOom       => const { &spec("HPU out of memory",                    "PyTorch's allocator for Gaudi",              "a Gaudi HPU",        PytorchAllocator, false, false) },
             OomKind::OtherAcceleratorOom => const { &spec("accelerator out of memory",     "PyTorch's allocator for another accelerator", "the accelerator",   PytorchAllocator, false, false) },
             OomKind::TpuOom       => const { &spec("TPU out of memory",                    "XLA, in a TPU's memory (HBM)",               "a TPU",              Framework,        false, false) },
+            OomKind::MlxOom       => const { &spec("Metal out of memory",                  "MLX, in the memory that Metal gives it",     "an Apple GPU",       Framework,        false, false) },
+            OomKind::DeviceOom    => const { &spec("device out of memory",                 "the device's runtime, not PyTorch's CUDA allocator", "the device", Framework,        false, false) },
             OomKind::CudaErrorOom => const { &spec("CUDA out of memory",                   "CUDA itself, outside PyTorch's allocator",   "CUDA",               DriverCall,       false, false) },
             OomKind::Cublas       => const { &spec("cuBLAS out of memory",                 "cuBLAS",                                     "cuBLAS",             DriverCall,       false, false) },
             OomKind::Cudnn        => const { &spec("cuDNN out of memory",                  "cuDNN",                                      "cuDNN",              DriverCall,       false, false) },

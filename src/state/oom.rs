@@ -184,6 +184,9 @@ impl OomIncident {
                 | OomSign::Overflow
                 | OomSign::PageFile
                 | OomSign::RayMonitor
+                | OomSign::Dask
+                | OomSign::OneBuffer
+                | OomSign::Resources
                 | OomSign::Platform
                 | OomSign::MapWorker
                 | OomSign::LockedPages

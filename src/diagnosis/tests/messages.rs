@@ -516,6 +516,36 @@ pub(super) fn messages() -> Vec<(&'static str, OomReport, Cause, Certainty)> {
             Likely,
         ),
         (
+            "one buffer of Metal's",
+            OomReport {
+                kind: OomKind::MpsOom,
+                sign: Some(OomSign::OneBuffer),
+                requested: Some(gib(9.0)),
+                ..OomReport::default()
+            },
+            Capacity,
+            Possible,
+        ),
+        (
+            "MLX",
+            OomReport {
+                kind: OomKind::MlxOom,
+                ..OomReport::default()
+            },
+            Capacity,
+            Possible,
+        ),
+        (
+            "OpenCL",
+            OomReport {
+                kind: OomKind::DeviceOom,
+                sign: Some(OomSign::Resources),
+                ..OomReport::default()
+            },
+            Capacity,
+            Possible,
+        ),
+        (
             "an NPU in pieces",
             OomReport {
                 kind: OomKind::NpuOom,
@@ -599,6 +629,16 @@ pub(super) fn messages() -> Vec<(&'static str, OomReport, Cause, Certainty)> {
             OomReport {
                 kind: OomKind::HostOom,
                 sign: Some(OomSign::RayMonitor),
+                ..OomReport::default()
+            },
+            HostMemory,
+            Certain,
+        ),
+        (
+            "the host, Dask's nanny",
+            OomReport {
+                kind: OomKind::HostOom,
+                sign: Some(OomSign::Dask),
                 ..OomReport::default()
             },
             HostMemory,
