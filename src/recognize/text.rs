@@ -20,6 +20,7 @@ mod overruling;
 mod paths;
 mod places;
 mod statements;
+mod two_parsers;
 
 use super::config_formats::settings_of;
 use super::family;

@@ -4,8 +4,8 @@
 use super::docopt::{UsageOption, usage_options};
 use super::statements::{CallSite, ClassHead, FunctionHead, SourceStatements, TokenRange};
 use super::{ProgramSource, ReadSource, SourceRole, TextNumber, TextSetting, described};
-use super::{branches, places};
-use crate::event::ParsedNumber;
+use super::{branches, places, two_parsers};
+use crate::event::{ParsedNumber, SourceNumber, SourceNumberKind};
 use crate::recognize::python_number::python_number;
 use crate::recognize::spellings::{is_one, spellings};
 use std::collections::{BTreeMap, BTreeSet};
@@ -266,7 +266,10 @@ impl<'a, 't> ArgumentReader<'a, 't> {
         let help = call
             .keyword("help")
             .and_then(|help| tokens.string(help.start));
-        Some(TextNumber {
+        let typed = value.zip(default);
+        let typed = typed.filter(|_| two_parsers::refuse(self.said, call, &options));
+        let set = typed.and_then(|(value, default)| self.edited_default(&name, value, default));
+        let argument = TextNumber {
             described: help.and_then(described),
             subcommand: self.subcommand(call),
             ..self.argument(
@@ -277,7 +280,25 @@ impl<'a, 't> ArgumentReader<'a, 't> {
                 value,
                 choices.unwrap_or_default(),
             )
+        };
+        Some(match set {
+            Some(set) => TextNumber { set, ..argument },
+            None => argument,
         })
+    }
+
+    /// A default that is edited where it stands, since nobody can type its argument.
+    fn edited_default(&self, name: &str, value: u64, default: &TokenRange) -> Option<TextSetting> {
+        let token = self.said.tokens.all.get(default.start)?;
+        Some(TextSetting::Constant(SourceNumber {
+            file: self.source.path.clone(),
+            crc: 0,
+            line: token.line,
+            column: token.column,
+            name: name.into(),
+            kind: SourceNumberKind::Declared,
+            value,
+        }))
     }
 
     /// `--batch-size=<int>  batch size [default: 32]`.
