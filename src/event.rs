@@ -322,6 +322,8 @@ pub enum NoteSubject {
     Measured,
     /// How far the batch of a run could have gone that went well.
     Room,
+    /// What `oomph fit` has found by its runs.
+    Fitted,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -44,7 +44,9 @@ pub use steps::StepTraces;
 /// So long after a probe has disconnected it is not missed: its process may be ending, which is told a moment later.
 pub const ENDING: Duration = Duration::from_secs(3);
 
-use crate::event::{Dropped, Knobs, LaunchFacts, Note, NvmlState, SessionStarted, SpawnFailed};
+use crate::event::{
+    Dropped, Knobs, LaunchFacts, Note, NoteSubject, NvmlState, SessionStarted, SpawnFailed,
+};
 use crate::units::{Moment, RunNumber, Uuid};
 use std::time::Duration;
 
@@ -91,6 +93,13 @@ pub enum ProbeState {
 }
 
 impl State {
+    /// What `oomph fit` has found, if it was this session's.
+    pub fn fitted(&self) -> Option<&str> {
+        let mut notes = self.notes.iter().rev();
+        let (_, note) = notes.find(|(_, note)| note.about == Some(NoteSubject::Fitted))?;
+        Some(&note.text)
+    }
+
     /// The current run, if one was started.
     pub fn run(&self) -> Option<&Run> {
         self.runs.last()

@@ -94,6 +94,11 @@ pub(crate) trait Policy {
         None
     }
 
+    /// The session's result, for its recording: a list and a report of it say so later.
+    fn result(&self) -> Option<String> {
+        None
+    }
+
     /// Prints the session's result in place of the last lines; returns how it ends.
     fn conclude(&self, _ending: Ending) -> Option<Ending> {
         None
@@ -180,6 +185,10 @@ impl Policy for Hold {
 
     fn requeue(&self) -> Option<&NextRun> {
         self.0.requeue()
+    }
+
+    fn result(&self) -> Option<String> {
+        self.0.result()
     }
 
     fn conclude(&self, ending: Ending) -> Option<Ending> {

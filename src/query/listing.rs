@@ -398,8 +398,11 @@ fn recorded_row_of(id: &str, path: &Path, state: &State) -> (SessionRow, Vec<Sco
     (row, scores)
 }
 
-/// What was recorded of a larger batch when the last run had ended.
+/// What was recorded of a larger batch when the last run had ended, or what `oomph fit` had found.
 fn room(state: &State) -> Option<String> {
+    if let Some(fitted) = state.fitted() {
+        return Some(fitted.to_string());
+    }
     let (ended, _) = state.run().filter(|run| run.went_well())?.ended?;
     let mut notes = state.notes.iter().rev();
     let is_of_end =

@@ -37,7 +37,11 @@ const SKIPPED: [&[u8]; 11] = [
 ];
 
 /// As it is written in the notes that tell of a run's end.
-const OF_ITS_END: [&[u8]; 2] = [b"\"about\":\"measured\"", b"\"about\":\"room\""];
+const OF_ITS_END: [&[u8]; 3] = [
+    b"\"about\":\"measured\"",
+    b"\"about\":\"room\"",
+    b"\"about\":\"fitted\"",
+];
 
 /// Passes the events of the recording at `path` (the file, or its session's directory) to `each`,
 /// as written: what happened, and before it the latest reading of each process. Lines that can't be
@@ -232,12 +236,13 @@ mod tests {
             note(2, Some(NoteSubject::Mark)),
             note(3, Some(NoteSubject::Measured)),
             note(4, Some(NoteSubject::Room)),
+            note(5, Some(NoteSubject::Fitted)),
         ] {
             file.write_all(&text).unwrap();
         }
         let mut seen = Vec::new();
         outline(file.path(), |event| seen.push(event.at)).unwrap();
-        assert_eq!(seen, [Moment(3), Moment(4)]);
+        assert_eq!(seen, [Moment(3), Moment(4), Moment(5)]);
     }
 
     #[test]

@@ -118,6 +118,8 @@ impl SessionStory {
                 sentences.extend(self.of_losses(last));
             }
         }
+        let fitted = self.state.fitted();
+        sentences.extend(fitted.map(|found| format!("oomph fit found: {found}.")));
         sentences
     }
 

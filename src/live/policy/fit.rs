@@ -620,6 +620,10 @@ impl Policy for Fit {
         true
     }
 
+    fn result(&self) -> Option<String> {
+        answer::recorded(self)
+    }
+
     fn conclude(&self, ending: Ending) -> Option<Ending> {
         let status = answer::say(self);
         Some(match (&self.given_up, ending) {

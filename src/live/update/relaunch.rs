@@ -5,7 +5,9 @@
 use super::SessionController;
 use crate::collect::scheduler;
 use crate::command::CommandLine;
-use crate::event::{Event, EventKind, Exit, Level, Prediction, SourceEdit, SpawnFailed};
+use crate::event::{
+    Event, EventKind, Exit, Level, Note, NoteSubject, Prediction, SourceEdit, SpawnFailed,
+};
 use crate::live::Ending;
 use crate::live::background_task::{TaskId, TaskResult};
 use crate::live::display::screen::Due;
@@ -249,6 +251,12 @@ impl SessionController {
             FollowUp::Leave(why) => {
                 if let Some(why) = why {
                     self.announce(&why, true);
+                }
+                if let Some(found) = self.policy.result() {
+                    self.session.record(EventKind::Note(Note {
+                        about: Some(NoteSubject::Fitted),
+                        ..Note::new(Level::Info, found)
+                    }));
                 }
                 self.leave_after(exit);
             }

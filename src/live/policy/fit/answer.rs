@@ -64,6 +64,27 @@ pub(crate) fn say(fit: &Fit) -> i32 {
     i32::from(found == FitResult::Nothing)
 }
 
+/// The result in a few words, for the recording.
+pub(crate) fn recorded(fit: &Fit) -> Option<String> {
+    let name = &fit.setting.name;
+    if let Some(rooms) = fit.rooms().filter(|rooms| !rooms.is_empty()) {
+        let each = rooms.iter().map(|(room, value)| match value {
+            Some(value) => format!("{name} {value} on {room}"),
+            None => format!("no {name} on {room}"),
+        });
+        let each: Vec<String> = each.collect();
+        return Some(format!("rehearsed to fit: {}", each.join(", ")));
+    }
+    match FitResult::new(fit) {
+        FitResult::Largest(value) => Some(format!("{name} {value} fits, measured")),
+        FitResult::Expected(value) => Some(format!("{name} {value} is expected to fit")),
+        FitResult::AtLeast(value) => Some(format!(
+            "{name} {value} fits, measured; the search ended before a larger one ran"
+        )),
+        FitResult::Nothing => None,
+    }
+}
+
 fn given_up(fit: &Fit) -> Option<&str> {
     fit.given_up.as_ref().map(|why| match why {
         GivenUp::Stopped => "stopped",
