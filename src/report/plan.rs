@@ -57,7 +57,8 @@ fn of_finding(
 }
 
 /// Where what was learned is kept.
-const FORGET: &str = "delete oomph/learned.json in $XDG_STATE_HOME (~/.local/state)";
+const FORGET: &str =
+    "delete oomph/learned.json in $OOMPH_STATE_DIR, else $XDG_STATE_HOME, else ~/.local/state";
 
 /// What a plan without a run cannot know.
 const RUNTIME: &str = "What the program has no option for may be patched at runtime: what can be is seen when memory runs out.";

@@ -19,8 +19,10 @@ pub(super) enum ThirdColumn {
 
 /// The second column, which is there if any session is of a job.
 const JOB: usize = 1;
-/// The one that is there if any session has told of the host's memory.
+/// The one that is there if the RAM was short for any session.
 const RAM: usize = 7;
+/// From this part of its limit on the RAM is worth a column: less says nothing of a session, since it is all that the machine uses.
+const SHORT: f64 = 0.8;
 /// Blanks between two columns.
 const GAP: usize = 2;
 /// A command cut to less than this says little.
@@ -34,15 +36,7 @@ pub(super) fn table(rows: &[SessionRow], third: ThirdColumn, width: Option<usize
     };
     let mut lines = vec![
         [
-            "ID",
-            "JOB",
-            "STATE",
-            head,
-            "SINCE",
-            "DEVICE",
-            "PEAK",
-            "RAM IN ALL",
-            "COMMAND",
+            "ID", "JOB", "STATE", head, "SINCE", "DEVICE", "PEAK", "RAM", "COMMAND",
         ]
         .map(String::from),
     ];
@@ -70,7 +64,7 @@ pub(super) fn table(rows: &[SessionRow], third: ThirdColumn, width: Option<usize
         .map(|cell| print::line(&cell).into_owned())
     }));
     let mut lines: Vec<Vec<String>> = lines.into_iter().map(Vec::from).collect();
-    if rows.iter().all(|row| row.ram.is_none()) {
+    if rows.iter().all(|row| ram(row).is_none()) {
         for line in &mut lines {
             line.remove(RAM);
         }
@@ -158,10 +152,14 @@ fn cut(text: &str, width: usize) -> String {
     cut
 }
 
-/// `31.6 of 32.0 GiB`, `512 MiB of 32.0 GiB`.
+/// `31.6 of 32.0 GiB`, where little of it is free.
 fn ram(row: &SessionRow) -> Option<String> {
-    let used = Bytes(row.ram?).to_string();
-    let limit = Bytes(row.ram_limit?).to_string();
+    let (used, limit) = (row.ram?, row.ram_limit?);
+    if (used as f64) < limit as f64 * SHORT {
+        return None;
+    }
+    let used = Bytes(used).to_string();
+    let limit = Bytes(limit).to_string();
     let unit = limit.rsplit(' ').next()?;
     let used = used.strip_suffix(unit).map_or(used.as_str(), str::trim_end);
     Some(format!("{used} of {limit}"))
@@ -241,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hosts_memory_has_a_column_where_it_is_known() {
+    fn the_hosts_memory_has_a_column_where_it_is_short() {
         let loads = SessionRow {
             ram: Some((63 << 30) / 2),
             ram_limit: Some(32 << 30),
@@ -259,14 +257,21 @@ mod tests {
         );
         let lines: Vec<&str> = whole.lines().collect();
         assert!(
-            lines[0].contains("PEAK      RAM IN ALL           COMMAND"),
+            lines[0].contains("PEAK      RAM               COMMAND"),
             "{whole}"
         );
         assert!(lines[1].contains("3.00 GiB  31.5 of 32.0 GiB"), "{whole}");
         assert!(lines[2].contains("3.00 GiB  –  "), "{whole}");
-        assert!(lines[3].contains("512 MiB of 32.0 GiB"), "{whole}");
-        let without = table(&[sample("b", "sh")], ThirdColumn::Screen, None);
-        assert!(!without.contains("RAM IN ALL"), "{without}");
+        assert!(lines[3].contains("3.00 GiB  –  "), "{whole}");
+        let plenty = SessionRow {
+            ram: Some(512 << 20),
+            ram_limit: Some(32 << 30),
+            ..sample("c", "python3 train.py")
+        };
+        for row in [sample("b", "sh"), plenty] {
+            let without = table(&[row], ThirdColumn::Screen, None);
+            assert!(!without.contains("RAM"), "{without}");
+        }
     }
 
     #[test]
