@@ -31,7 +31,7 @@ pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
         false => 1 + length(scene.state) as u16,
     }),
     short: "gpu",
-    is_there: |state| state.devices.len() > 0,
+    is_there: |state| !state.devices.is_empty(),
     ..PaneSpec::plain("devices", draw)
 };
 

@@ -298,8 +298,8 @@ fn wrapped(words: &str, room: u16, most: usize) -> Vec<String> {
     });
     let clauses = ends.map(|end| canvas::rows(&format!("{} …", &words[..end]), room));
     // A clause that leaves most of the rows empty says too little.
-    let fitting = clauses.filter(|rows| rows.len() <= most && rows.len() + 1 >= most);
-    if let Some(longest) = fitting.last() {
+    let mut fitting = clauses.filter(|rows| rows.len() <= most && rows.len() + 1 >= most);
+    if let Some(longest) = fitting.next_back() {
         return longest;
     }
     let mut rows = rows;
