@@ -91,6 +91,25 @@ parser.add_argument("width", type=int)
         _, _, noted = run(self.PROGRAM + "parser.parse_args(['512'])", "--other")
         self.assertFalse(noted["batch_size"]["reads_command"])
 
+    def test_what_a_second_parser_of_the_same_words_refuses_cannot_be_typed(self):
+        first = self.PROGRAM.replace('parser.add_argument("width", type=int)\n', "")
+        second = """
+import sys
+other = argparse.ArgumentParser()
+other.add_argument("--seq", type=int, default=256)
+other.add_argument("--width", type=int, default=8)
+"""
+        for more, expected in (
+            ("parser.parse_args()\nother.parse_args()", [False, True, False]),
+            ("parser.parse_args()", [True, True, None]),
+            ("parser.parse_args()\nother.parse_known_args()", [True, True, True]),
+            ("_, rest = parser.parse_known_args()\nsys.argv = sys.argv[:1] + rest\nother.parse_args()", [True, True, True]),
+            ("parser.parse_args()\nother.parse_args([])", [True, True, True]),
+        ):
+            _, _, noted = run(first + second + more)
+            said = [noted.get(name, {}).get("reads_command") for name in ("batch_size", "seq", "width")]
+            self.assertEqual(said, expected, more)
+
     def test_a_parser_for_a_subcommand(self):
         program = """
 import argparse

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 noted: "Dict[Any, Number]" = {}
 MOST = 400
 MOST_CHOICES = 64
+MOST_PARSERS = 16
 LARGEST = 10**9
+# The options of each parser that has read all words of the command and refuses those that it does not know, by the list
+# of words that it has read: a program that hands the rest on to another parser makes a new one.
+refusing: "Dict[int, List[frozenset[str]]]" = {}
 # Of a function with `**keywords`.
 TAKES_ANY = 8
 # A number whose name has one of these parts is nobody's business.
@@ -29,6 +33,38 @@ def note(kind: str, owner: "Any", args: "Any", result: "Any") -> None:
         number["by"] = kind
         if len(noted) < MOST and not is_secret(number["name"]):
             noted[kind, number["name"], tuple(number["options"])] = number
+    if kind == "argparse" and refuses_others(owner):
+        leave_refused(frozenset(owner._option_string_actions))
+
+
+def refuses_others(parser: "Any") -> bool:
+    """Whether it was asked by `parse_args()`, so for all words of the command and no others, and has no subcommands."""
+    if parser._subparsers is not None:
+        return False
+    file = sys.modules["argparse"].__file__
+    frame: Any = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename != file:
+        frame = frame.f_back
+    while frame is not None and frame.f_code.co_filename == file:
+        if frame.f_code.co_name == "parse_args":
+            return frame.f_locals.get("self") is parser and frame.f_locals.get("args") is None
+        if frame.f_code.co_name not in ("parse_known_args", "_parse_known_args2"):
+            # A parser of a subcommand.
+            return False
+        frame = frame.f_back
+    return False
+
+
+def leave_refused(options: "frozenset[str]") -> None:
+    """What another parser of the same words refuses nobody can type, though this one declares it, and the other way."""
+    known = refusing.setdefault(id(sys.argv), [])
+    if options in known or len(known) >= MOST_PARSERS:
+        return
+    known.append(options)
+    typed = frozenset().union(*known)
+    for (kind, _, names), number in noted.items():
+        if kind == "argparse" and not typed.isdisjoint(names) and any(one.isdisjoint(names) for one in known):
+            number["reads_command"] = False
 
 
 def number_of(name: "Any", options: "Iterable[Any]", value: "Any", default: "Any", typed: bool) -> "Optional[Number]":
