@@ -195,7 +195,7 @@ impl<'c> Recognized<'c> {
             // What an evaluation was given says nothing of the training's words.
             Ok(source) if self.known.is_some() || told.evaluated => Ok(source),
             Ok(mut source) => match knob::confirms(told, self.launch.learned, &mut source) {
-                true => Ok(source),
+                true => Ok(self.with_told_steps(source, told)),
                 false => Ok(knob::source(self, told).unwrap_or(source)),
             },
             Err(why) => {
@@ -209,6 +209,25 @@ impl<'c> Recognized<'c> {
                 })
             }
         }
+    }
+
+    /// A batch that was typed, with the number of micro-batches that the program told of, where its own words have none: an
+    /// argument that nobody types as long as it is 1.
+    fn with_told_steps(&self, source: BatchSource<'c>, told: &'c Knobs) -> BatchSource<'c> {
+        let is_it = |by_number: &BatchSource<'_>| {
+            let one = |source: &BatchSource<'_>| match source.sizes.as_slice() {
+                [knob] => Some(knob.name.clone()),
+                _ => None,
+            };
+            !by_number.steps.is_empty()
+                && one(by_number).is_some()
+                && one(by_number) == one(&source)
+        };
+        if !source.steps.is_empty() {
+            return source;
+        }
+        let by_number = knob::source(self, told).ok().filter(is_it);
+        by_number.unwrap_or(source)
     }
 
     /// Whether a number that the text is sure of is among those that the model's sizes leave: the text tells an evaluation's

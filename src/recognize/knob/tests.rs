@@ -75,6 +75,27 @@ fn is(name: &str, value: u64, at_once: u64) -> Result<(String, u64, u64, Vec<Str
 }
 
 #[test]
+fn a_typed_batch_has_the_steps_that_nobody_types() {
+    let of = |steps: ParsedNumber| {
+        let batch = number("--batch-size", 64, true);
+        let told = told(&[&[64, 3, 32, 32]], &[batch, steps]);
+        found("python train.py --batch-size 64", &told).map(|found| found.3)
+    };
+    let steps = || number("--gradient_accumulation_steps", 1, false);
+    assert_eq!(
+        of(steps()),
+        Ok(vec!["--gradient_accumulation_steps".into()])
+    );
+    // Nobody can type it.
+    let another = ParsedNumber {
+        reads_command: false,
+        ..steps()
+    };
+    assert_eq!(of(another), Ok(Vec::new()));
+    assert_eq!(of(number("--epochs", 1, false)), Ok(Vec::new()));
+}
+
+#[test]
 fn a_small_multiple_is_a_batch_of_several_views() {
     let mut two_views = told(
         &[&[512, 3, 32, 32]],

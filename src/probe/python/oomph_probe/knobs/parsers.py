@@ -8,7 +8,7 @@ import sys
 # Annotations are strings here: this file is run by itself, before there is a package.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, Iterable, List, Optional
+    from typing import Any, Dict, FrozenSet, Iterable, List, Optional
 
     Number = Dict[str, Any]
 
@@ -20,7 +20,7 @@ MOST_PARSERS = 16
 LARGEST = 10**9
 # The options of each parser that has read all words of the command and refuses those that it does not know, by the list
 # of words that it has read: a program that hands the rest on to another parser makes a new one.
-refusing: "Dict[int, List[frozenset[str]]]" = {}
+refusing: "Dict[int, List[FrozenSet[str]]]" = {}
 # Of a function with `**keywords`.
 TAKES_ANY = 8
 # A number whose name has one of these parts is nobody's business.
@@ -55,7 +55,7 @@ def refuses_others(parser: "Any") -> bool:
     return False
 
 
-def leave_refused(options: "frozenset[str]") -> None:
+def leave_refused(options: "FrozenSet[str]") -> None:
     """What another parser of the same words refuses nobody can type, though this one declares it, and the other way."""
     known = refusing.setdefault(id(sys.argv), [])
     if options in known or len(known) >= MOST_PARSERS:
