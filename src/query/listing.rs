@@ -9,7 +9,7 @@ use crate::event::{Note, NoteSubject, Prediction, PredictionOutcome, displayed};
 use crate::forecast::score::Score;
 use crate::live::print;
 use crate::live::session::summary::{Activity, Summary};
-use crate::recording::{self, RemoteSession};
+use crate::recording::{self, BaseDirs, Life, RemoteSession};
 use crate::state::{RunOutcome, State};
 use crate::supervise::{RunStage, SessionStatus};
 use crate::units::{Moment, clock_face};
@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// One session, as a program reads it.
 #[derive(Debug, Default, Serialize)]
@@ -186,14 +186,20 @@ fn living_row(living: &Living) -> SessionRow {
     let summary = living.summary.as_ref();
     let run = (living.status.as_ref()).and_then(|status| status.run.as_ref());
     let ram = summary.and_then(|summary| summary.ram);
+    // Its front has said nothing yet.
+    let recording = file.and_then(|file| file.recording.as_ref());
+    let header = recording.filter(|_| summary.is_none());
+    let header = header.and_then(|path| recording::header(Path::new(&path.0)));
+    let since =
+        (summary.map(|summary| summary.since)).or(header.as_ref().map(|header| header.wall));
     let now = Timestamp::now().as_millisecond() as f64 / 1e3;
     SessionRow {
         id: living.found.id.clone(),
         state: state(living).into(),
         attached: living.status.as_ref().is_some_and(|status| status.front)
             && summary.is_some_and(|summary| summary.attached),
-        since: summary
-            .and_then(|summary| Timestamp::from_second(summary.since as i64).ok())
+        since: since
+            .and_then(|since| Timestamp::from_second(since as i64).ok())
             .map(|since| since.to_string()),
         seconds: summary.map(|summary| took(summary, now)),
         waiting: summary
@@ -214,10 +220,10 @@ fn living_row(living: &Living) -> SessionRow {
         ram_limit: ram.map(|(_, limit)| limit.0),
         steps: summary.map(|summary| summary.steps),
         job: (file.and_then(|file| file.job.as_ref())).map(ToString::to_string),
-        command: summary.map(|summary| summary.command.clone()),
-        recording: file
-            .and_then(|file| file.recording.as_ref())
-            .map(|word| word.to_string_lossy()),
+        command: summary
+            .map(|summary| summary.command.clone())
+            .or(header.map(|header| displayed(&header.command))),
+        recording: recording.map(|word| word.to_string_lossy()),
         log: file
             .and_then(|file| file.log.as_ref())
             .map(|word| word.to_string_lossy()),
@@ -359,7 +365,52 @@ pub fn recorded_row(id: &str, path: &Path) -> (SessionRow, Vec<Score>) {
         cause,
         ..row
     };
-    (row, scores)
+    match is_open(&state) && goes_on(id, path, &state) {
+        true => (just_started(row, path, &state), Vec::new()),
+        false => (row, scores),
+    }
+}
+
+/// A session begins with its recording, and only then has a keeper and a first line: for so long an empty one is of a session
+/// that is starting.
+const STARTS_WITHIN: Duration = Duration::from_secs(30);
+
+/// Whether the recording has no end.
+fn is_open(state: &State) -> bool {
+    match state.run() {
+        None => state.spawn_failed.is_none(),
+        Some(run) => run.outcome() == RunOutcome::Running,
+    }
+}
+
+/// Whether a session that was not among those that run has begun meanwhile.
+fn goes_on(id: &str, path: &Path, state: &State) -> bool {
+    let mut sessions = recording::find(&BaseDirs::of_this_user()).into_iter();
+    let found = sessions.find(|found| found.id == id);
+    match found.map(|found| found.life) {
+        Some(Life::Alive) => true,
+        Some(Life::Dead) => false,
+        Some(Life::Unknown) | None => {
+            let age = began(path).and_then(|began| began.elapsed().ok());
+            state.session.is_none() && age.is_some_and(|age| age < STARTS_WITHIN)
+        }
+    }
+}
+
+/// When an empty recording was made.
+fn began(path: &Path) -> Option<SystemTime> {
+    path.metadata().ok()?.modified().ok()
+}
+
+fn just_started(row: SessionRow, path: &Path, state: &State) -> SessionRow {
+    let began = || Timestamp::try_from(began(path)?).ok();
+    SessionRow {
+        state: activity(state).word().into(),
+        since: row.since.or_else(|| Some(began()?.to_string())),
+        ooms: None,
+        predictions: Vec::new(),
+        ..row
+    }
 }
 
 fn recorded_row_of(id: &str, path: &Path, state: &State) -> (SessionRow, Vec<Score>) {
@@ -546,6 +597,20 @@ mod tests {
             ..SessionRow::default()
         };
         assert_eq!(row.state_words(), "waiting at OOM for 2:30: memory leak");
+    }
+
+    #[test]
+    fn one_whose_recording_is_still_empty_is_starting_and_not_among_those_that_ended() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join(recording::RECORDING);
+        let file = std::fs::File::create(&path).expect("a file");
+        let (row, _) = recorded_row("x", &path);
+        assert_eq!((row.state.as_str(), row.ooms), ("starting", None));
+        assert!(row.since.is_some(), "{row:?}");
+        let long_ago = SystemTime::now() - 2 * STARTS_WITHIN;
+        file.set_modified(long_ago).expect("another time");
+        let (row, _) = recorded_row("x", &path);
+        assert_eq!((row.state.as_str(), row.ooms), ("interrupted", Some(0)));
     }
 
     #[test]
