@@ -5,6 +5,7 @@
 //! number. No I/O: the same recording gives the same findings. To add a cause: the recipe in
 //! `src/README.md`.
 
+mod advised;
 mod attention_scores;
 mod baseline_growth;
 mod capacity;
@@ -58,6 +59,7 @@ mod worker_copies;
 mod wrong_size;
 mod zero;
 
+pub use advised::AdvisedChange;
 pub use baseline_growth::{BaselineGrowth, baseline_growth, grows_by, may_grow, steady_baseline};
 pub use finding::{
     AmongRanks, Certainty, EarlierSearch, Evidence, Finding, Phrase, RankNeed, capitalized, sum,

@@ -16,11 +16,11 @@ use crate::anatomy::{
     by_module,
 };
 use crate::command::CommandLine;
-use crate::diagnosis::{AmongRanks, Certainty, Evidence, Finding, Phrase};
+use crate::diagnosis::{AdvisedChange, AmongRanks, Certainty, Evidence, Finding, Phrase};
 use crate::event::{
     LineUsage, MemoryKind, Retainer, RetainerKind, Retainers, SourceLine, to_paste,
 };
-use crate::remedy::{Availability, Plan, Remedy};
+use crate::remedy::{Availability, Plan, Remedy, RemedyId};
 use crate::state::{OomIncident, RankState, SourceTexts};
 use crate::units::Bytes;
 
@@ -280,6 +280,43 @@ pub fn advice(finding: &Finding) -> impl Iterator<Item = DocumentBlock> {
             words: advice.to_string(),
         })
     })
+}
+
+/// A finding whose advice says where the remedy for it is not offered, and why: what is, comes first, unless the first advice is of a
+/// line of the program.
+pub fn beside_remedies(finding: &Finding, remedies: &[Remedy]) -> Finding {
+    let mut finding = finding.clone();
+    let (mut first, mut refused) = (Vec::new(), Vec::new());
+    for mut advice in std::mem::take(&mut finding.advice) {
+        let is_of_a_line = finding.place.is_some() && first.is_empty() && refused.is_empty();
+        match refusal(&advice, remedies) {
+            None => first.push(advice),
+            Some(reason) => {
+                advice.push("; not offered here: ", reason.as_str());
+                match is_of_a_line {
+                    true => first.push(advice),
+                    false => refused.push(advice),
+                }
+            }
+        }
+    }
+    first.append(&mut refused);
+    finding.advice = first;
+    finding
+}
+
+/// Why the remedy that would follow an advice is not offered.
+fn refusal<'r>(advice: &Phrase, remedies: &'r [Remedy]) -> Option<&'r Phrase> {
+    let id = match AdvisedChange::of(advice)? {
+        AdvisedChange::SmallerBatch => RemedyId::Batch,
+        AdvisedChange::Checkpointing => RemedyId::Recompute,
+        AdvisedChange::Precision => RemedyId::Amp,
+    };
+    let remedy = remedies.iter().find(|remedy| remedy.id == id)?;
+    match &remedy.availability {
+        Availability::Offered => None,
+        Availability::NotOffered(reason) => Some(reason),
+    }
 }
 
 /// A cause's title and what is said of it, which may begin with the same words.
@@ -645,12 +682,18 @@ pub fn offers<'r>(
 ) -> Vec<DocumentBlock> {
     let offered = remedies.iter().filter(|remedy| remedy.is_offered());
     let offered = offered.map(|remedy| relaunch(command, remedy, &facts(remedy)));
-    let others = remedies.iter().filter_map(|remedy| {
+    offered.chain(refused(remedies)).collect()
+}
+
+/// The remedies that cannot be applied, with why.
+pub fn refused<'r>(
+    remedies: impl IntoIterator<Item = &'r Remedy>,
+) -> impl Iterator<Item = DocumentBlock> {
+    remedies.into_iter().filter_map(|remedy| {
         let Availability::NotOffered(reason) = &remedy.availability else {
             return None;
         };
         let words = format!("{}: not offered: {reason}", remedy.title);
         Some(DocumentBlock::detail(words))
-    });
-    offered.chain(others).collect()
+    })
 }

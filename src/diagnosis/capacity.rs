@@ -2,6 +2,7 @@
 //! other processes and fragmentation. Also what is said if figures are missing or explain nothing: that memory
 //! ran out and which figures are missing.
 
+use super::advised::{CHECKPOINTING, PRECISION, TO_KEEP_THE_EFFECTIVE_BATCH};
 use super::finding::Sum;
 use super::finding::{because, sentence, with_figures};
 use super::foreign_process::{self, NOTABLE_UNNAMED};
@@ -635,15 +636,12 @@ fn training(case: &OomContext) -> Vec<Phrase> {
     // What is a remedy as well is predicted there, better than by these shares: one figure for one thing.
     let mut suggestions: Vec<(Phrase, Bytes)> = vec![
         (
-            "activation checkpointing (torch.utils.checkpoint)".into(),
+            format!("{CHECKPOINTING} (torch.utils.checkpoint)").into(),
             rest.scale(1.0 - CHECKPOINTING_LEAVES.1),
         ),
+        (TO_KEEP_THE_EFFECTIVE_BATCH[1].into(), rest.scale(HALF)),
         (
-            "half the batch size, with gradient accumulation to keep the effective batch".into(),
-            rest.scale(HALF),
-        ),
-        (
-            "automatic mixed precision (bf16)".into(),
+            format!("{PRECISION} (bf16)").into(),
             rest.scale(1.0 - AUTOCAST_LEAVES.1),
         ),
     ];
@@ -714,10 +712,9 @@ fn usual(case: &OomContext) -> Vec<Phrase> {
         ],
         Phase::Load | Phase::Evaluation | Phase::Forward | Phase::Backward | Phase::Unknown => {
             vec![
-                "a smaller batch size, with gradient accumulation to keep the effective batch"
-                    .into(),
-                because("automatic mixed precision", "bf16"),
-                because("activation checkpointing", "torch.utils.checkpoint"),
+                TO_KEEP_THE_EFFECTIVE_BATCH[0].into(),
+                because(PRECISION, "bf16"),
+                because(CHECKPOINTING, "torch.utils.checkpoint"),
             ]
         }
     }

@@ -228,6 +228,10 @@ pub fn text(explanation: &Explanation) -> String {
 /// First what matters, in full, then the other OOMs with a line each, then what can be run.
 fn blocks(explanation: &Explanation, oom: &Explained, chosen: usize) -> Vec<DocumentBlock> {
     let mut blocks = Vec::new();
+    let changes = match &explanation.command {
+        Some((command, inputs)) => remedy::remedies(command, inputs),
+        None => Vec::new(),
+    };
     if let Some((_, command)) = &oom.run {
         blocks.push(DocumentBlock::detail(format!("command: {command}")));
     }
@@ -240,7 +244,7 @@ fn blocks(explanation: &Explanation, oom: &Explained, chosen: usize) -> Vec<Docu
     let mut shown = numbers(oom);
     for (n, finding) in oom.findings.iter().enumerate() {
         // A number is told once.
-        let mut finding = finding.clone();
+        let mut finding = document::beside_remedies(finding, &changes);
         finding.evidence.retain(|number| {
             let number = (number.what.clone(), number.bytes);
             let is_new = !shown.contains(&number);
@@ -273,7 +277,7 @@ fn blocks(explanation: &Explanation, oom: &Explained, chosen: usize) -> Vec<Docu
         let followed = explanation.followed.iter().cloned();
         blocks.extend(followed.map(DocumentBlock::detail));
     }
-    blocks.extend(remedies(explanation));
+    blocks.extend(remedies(explanation, &changes));
     blocks
 }
 
@@ -503,13 +507,12 @@ fn proofs<'a>(proofs: impl Iterator<Item = &'a RunProof>) -> Vec<DocumentBlock> 
     blocks
 }
 
-fn remedies(explanation: &Explanation) -> Vec<DocumentBlock> {
+fn remedies(explanation: &Explanation, remedies: &[Remedy]) -> Vec<DocumentBlock> {
     let Some((command, inputs)) = &explanation.command else {
         return Vec::new();
     };
-    let remedies = remedy::remedies(command, inputs);
     let cause = inputs.findings.first().map(|finding| finding.cause);
-    to_relaunch(command, &remedies, cause, explanation.again)
+    to_relaunch(command, remedies, cause, explanation.again)
 }
 
 /// The remedies of a command with what each changes, needs and costs, and how to start it again from its recording.

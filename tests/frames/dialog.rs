@@ -267,3 +267,28 @@ fn every_sentence_that_is_copied_begins_with_a_capital() {
     });
     assert!(small.is_empty(), "{}", small.join("\n"));
 }
+
+/// A row may have room for "not offered" alone.
+#[test]
+fn the_details_say_why_a_remedy_is_not_offered_and_do_not_advise_it_first() {
+    let (_, mut story) = (told().find(|(name, _)| name == "oom-capacity")).expect("the case");
+    story.findings[0].advice = vec![
+        "automatic mixed precision (bf16)".into(),
+        "half the batch size, with gradient accumulation to keep the effective batch".into(),
+    ];
+    let mut view = opened(&story, 60, 200).expect("a dialog");
+    press(&story, &mut view, KeyCode::Char('d'));
+    let said = joined(&dialog_of(&story, &view, 60, 200));
+    let at = |words: &str| {
+        said.find(words)
+            .unwrap_or_else(|| panic!("{words}: {said}"))
+    };
+    assert!(
+        at("half the batch size")
+            < at("automatic mixed precision (bf16); not offered here: train.py has no such option")
+    );
+    assert!(
+        at("what is not offered, and why")
+            < at("AMP (bf16): not offered: train.py has no such option")
+    );
+}

@@ -1,7 +1,7 @@
 //! The diagnosis in the dialog, brief or with all its evidence, and as it is copied. No sentence is cut: what
 //! has no room is left out whole, and that is said.
 
-use super::remedies::need;
+use super::remedies::{need, unexplained};
 use super::{Page, blocks, title_parts};
 use crate::anatomy::StepAnatomy;
 use crate::diagnosis::{EarlierSearch, Finding, Phrase};
@@ -86,7 +86,10 @@ fn evidence(page: Page) -> Vec<DocumentBlock> {
     let scene = page.scene;
     let findings = page.findings();
     let mut all = match findings.first() {
-        Some(finding) => document::finding(finding, true),
+        Some(finding) => {
+            let finding = document::beside_remedies(finding, scene.remedies);
+            document::finding(&finding, true)
+        }
         None => vec![DocumentBlock::heading(no_cause().as_str())],
     };
     if findings.is_empty() {
@@ -125,6 +128,11 @@ fn evidence(page: Page) -> Vec<DocumentBlock> {
         all.push(DocumentBlock::Tree(Tree::Stack(from_own_line(
             &record.stack,
         ))));
+    }
+    let mut refused = document::refused(unexplained(page)).peekable();
+    if refused.peek().is_some() {
+        all.push(DocumentBlock::heading("what is not offered, and why"));
+        all.extend(refused);
     }
     all
 }

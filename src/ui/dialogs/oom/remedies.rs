@@ -131,6 +131,29 @@ fn cuts_title(page: Page, remedy: &Remedy) -> bool {
     columns(&remedy.title) >= Widths::new(page, listed).title
 }
 
+/// Those that are not offered, and whose rows have no room for why.
+pub(super) fn unexplained(page: Page<'_>) -> impl Iterator<Item = &Remedy> {
+    let remedies = page.scene.remedies;
+    let mut refused = remedies
+        .iter()
+        .filter(|remedy| !remedy.is_offered())
+        .peekable();
+    let title =
+        (refused.peek().is_some()).then(|| Widths::new(page, page.dialog.listed(remedies)).title);
+    let room = page
+        .table
+        .saturating_sub(lead(page) + title.unwrap_or_default());
+    refused.filter(move |remedy| match &remedy.availability {
+        Availability::Offered => false,
+        Availability::NotOffered(reason) => {
+            columns(&page.theme.glyphs.spelled(reason)) + columns(NOT_OFFERED) > room
+        }
+    })
+}
+
+/// Before the reason.
+const NOT_OFFERED: &str = "not offered: ";
+
 /// The widths of the columns; 0 for one that has no room.
 struct Widths {
     title: u16,
@@ -262,7 +285,7 @@ fn line(page: Page, remedy: &Remedy, selected: bool, widths: &Widths) -> StyledL
             );
             // The reason stands below the table, once the row is selected.
             let [whole, brief] = [reason.as_str(), reason.shortest()]
-                .map(|why| format!("not offered: {}", glyphs.spelled(why)));
+                .map(|why| format!("{NOT_OFFERED}{}", glyphs.spelled(why)));
             let room = page.table.saturating_sub(lead(page) + widths.title);
             let fitting = [whole.as_str(), brief.as_str(), "not offered", "none"];
             let fitting = fitting.into_iter().find(|words| columns(words) <= room);
