@@ -164,7 +164,7 @@ impl Finding {
         let Some(retainer) = retainer else {
             return self;
         };
-        let (bytes, words) = (retainer.bytes, retainer.words());
+        let (bytes, words) = (retainer.amount(), retainer.words());
         let finding = self.says(match earlier {
             None => format!("{bytes} is kept alive by {words}."),
             Some(earlier) => capitalized(&format!(

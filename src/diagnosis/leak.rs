@@ -6,7 +6,7 @@ use super::finding::{EarlierSearch, because, with_figures};
 use super::oom_context::OomContext;
 use super::{Cause, CauseSpec, Certainty, Finding, LittleUse, Phrase};
 use crate::calibration::{EXPANDABLE, FIXED, NON_TORCH_USUAL};
-use crate::event::GrowingLine;
+use crate::event::{GrowingLine, Retainer};
 use crate::state::{DeviceState, RankState, RunOutcome, State};
 use crate::units::{Bytes, Rank, Uuid};
 
@@ -64,6 +64,7 @@ impl Leaked {
         let found = case.found_retainer().filter(|(at, found)| {
             let at_most = leaked.per_step.scale((steps + 1) as f64 * WHOLE_LEAK);
             found.length.is_some()
+                && !found.at_least
                 && at + RECENT >= steps
                 && (leaked.grown.bytes..=at_most).contains(&found.bytes)
         });
@@ -126,7 +127,8 @@ fn examine(case: &OomContext) -> Option<Finding> {
     // What keeps only a part of it is another's: the step's own tensors, say.
     let kept_by = case.found_retainer().filter(|(at, retainer)| {
         let by_then = leaked_by(*at);
-        by_then > Bytes::ZERO && retainer.bytes >= by_then.scale(MOST_OF_IT)
+        by_then > Bytes::ZERO
+            && (retainer.bytes >= by_then.scale(MOST_OF_IT) || grows_with_steps(*at, retainer))
     });
     let earlier = kept_by.filter(|(at, _)| at + RECENT < steps.count);
     let earlier = earlier.map(|(step, _)| EarlierSearch {
@@ -135,9 +137,10 @@ fn examine(case: &OomContext) -> Option<Finding> {
     });
     let kept_by = kept_by.map(|(_, retainer)| retainer);
     // With its name there is nothing to look for.
-    let told = match kept_by {
-        Some(_) => 1,
-        None => 2,
+    let advice: Vec<Phrase> = match (kept_by, origin(case, per_step)) {
+        (Some(_), _) => advice().into_iter().take(1).collect(),
+        (None, Some(line)) => vec![detach_what(&line)],
+        (None, None) => advice().into(),
     };
     let line = kept_by.and_then(|retainer| retainer.line.as_ref());
     Some(
@@ -148,9 +151,31 @@ fn examine(case: &OomContext) -> Option<Finding> {
             .says_if(growing_line(case, per_step))
             .says_if((!would_fit).then_some("Even without the leak it would not fit here."))
             .shows_first([("leak per step", per_step), ("leaked", leaked)])
-            .advises(advice().into_iter().take(told))
+            .advises(advice)
             // The line that allocates what is kept is not the one that keeps it.
             .at(line),
+    )
+}
+
+/// Whether a search that was cut short saw a container with about as many things in it as there were steps: what it keeps was not
+/// summed up to the end, but how many things are in it is exact.
+fn grows_with_steps(steps: u64, found: &Retainer) -> bool {
+    let as_many = steps.saturating_sub(RECENT)..=steps + RECENT;
+    found.at_least && found.length.is_some_and(|length| as_many.contains(&length))
+}
+
+/// The program's line that allocates most of what grows.
+fn origin(case: &OomContext, per_step: Bytes) -> Option<String> {
+    let most = growing(case)?;
+    let is_most = most.per_step >= per_step.scale(MOST_OF_IT);
+    is_most.then(|| format!("{} {}", most.line.place(), most.line.function))
+}
+
+/// What to do where a line is known that allocates what stays, and not who keeps it.
+fn detach_what(line: &str) -> Phrase {
+    because(
+        &format!(".item() or .detach() on what you keep of what {line} allocates"),
+        "a list that grows with every step, a running loss, a hook",
     )
 }
 
@@ -162,12 +187,13 @@ fn growing<'a>(case: &OomContext<'a>) -> Option<&'a GrowingLine> {
 /// little of the growth is not called its origin.
 fn growing_line(case: &OomContext, per_step: Bytes) -> Option<String> {
     let most = growing(case)?;
-    let place = format!("{} {}", most.line.place(), most.line.function);
     let grows = most.per_step;
-    Some(match grows >= per_step.scale(MOST_OF_IT) {
-        true => format!("Growing allocations come from {place}: +{grows} per step."),
-        false => format!(
-            "Of the +{per_step} per step, +{grows} come from {place}; where the rest comes from was not seen."
+    Some(match origin(case, per_step) {
+        Some(place) => format!("Growing allocations come from {place}: +{grows} per step."),
+        None => format!(
+            "Of the +{per_step} per step, +{grows} come from {} {}; where the rest comes from was not seen.",
+            most.line.place(),
+            most.line.function,
         ),
     })
 }

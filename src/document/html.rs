@@ -140,7 +140,7 @@ fn retainers(page: &mut String, found: &Retainers) {
             page,
             "<tr><td class=\"n\">{}</td><td><i class=\"c-activations\" style=\"width:{:.2}%\"></i>\
              <code>{}</code> <span class=\"dim\">{}</span></td></tr>",
-            text(&retainer.bytes.to_string()),
+            text(&retainer.amount()),
             share.unwrap_or(0.0) * 100.0,
             text(&retainer.words()),
             text(more.trim()),

@@ -425,6 +425,10 @@ pub struct Retainer {
     pub bytes: Bytes,
     /// The part of it that only autograd graphs keep: what was saved for a backward pass.
     pub graph: Bytes,
+    /// Whether the search ended before it had seen all that this keeps: both figures are lower bounds then. The probe says it of the
+    /// search as a whole, `left`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
     /// What refers to it, from the nearest on: `Leak object`, `scenario in train.py:88 train`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub above: Vec<String>,
@@ -449,6 +453,15 @@ pub enum RetainerKind {
 }
 
 impl Retainers {
+    /// The same, where what each name keeps is told to be a lower bound if the search was cut short.
+    pub fn bounded(mut self) -> Retainers {
+        let is_cut_short = self.left.is_some();
+        for found in &mut self.retainers {
+            found.at_least |= is_cut_short;
+        }
+        self
+    }
+
     /// Whether what it names first has a name in the program.
     pub fn has_name(&self) -> bool {
         self.main()
@@ -495,12 +508,20 @@ impl Retainer {
         format!("{place}{}: {}", self.full_name(), self.what())
     }
 
+    /// How much it keeps: `21.3 GiB`, `≥ 1.25 GiB`.
+    pub fn amount(&self) -> String {
+        match self.at_least {
+            true => format!("≥ {}", self.bytes),
+            false => self.bytes.to_string(),
+        }
+    }
+
     /// `21.3 GiB (21.2 GiB of it in autograd graphs)`.
     pub fn kept(&self) -> String {
-        let (bytes, graph) = (self.bytes.to_string(), self.graph.to_string());
+        let (bytes, graph) = (self.amount(), self.graph.to_string());
         match self.graph {
             Bytes::ZERO => bytes,
-            _ if graph == bytes => format!("{graph} in autograd graphs"),
+            _ if graph == self.bytes.to_string() => format!("{bytes} in autograd graphs"),
             _ => format!("{bytes} ({graph} of it in autograd graphs)"),
         }
     }
@@ -586,5 +607,24 @@ mod tests {
             history.levels("←"),
             "Leak object ← scenario in train.py:88 train"
         );
+    }
+
+    #[test]
+    fn what_a_search_that_was_cut_short_has_summed_is_a_lower_bound() {
+        let kept = |left: Option<&str>, graph| {
+            let found = Retainers {
+                retainers: vec![Retainer {
+                    graph,
+                    ..retainer("losses", Some(18), 300)
+                }],
+                left: left.map(String::from),
+                ..Retainers::default()
+            };
+            found.bounded().retainers.remove(0).kept()
+        };
+        assert_eq!(kept(None, Bytes::ZERO), "300 MiB");
+        let cut = Some("the search ran out of time after 9 objects");
+        assert_eq!(kept(cut, Bytes::ZERO), "≥ 300 MiB");
+        assert_eq!(kept(cut, Bytes::mib(300)), "≥ 300 MiB in autograd graphs");
     }
 }

@@ -572,7 +572,7 @@ impl State {
             {
                 return;
             }
-            rank.retainers = Some((at, found.clone()));
+            rank.retainers = Some((at, found.clone().bounded()));
         }
     }
 

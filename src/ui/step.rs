@@ -395,9 +395,6 @@ fn fitting(
 /// From this width on the two stand side by side.
 const BESIDE: u16 = 110;
 
-/// Columns of a figure with the space behind it.
-const FIGURE: u16 = 10;
-
 /// Rows that what grew keeps, where both stand on each other and this many are there.
 const GREW: u16 = 3;
 const ROWS_FOR_BOTH: u16 = 8;
@@ -529,7 +526,9 @@ fn of_search(found: &Retainers, width: u16, glyphs: &'static Glyphs) -> Vec<Styl
 }
 
 fn of_retainer(retainer: &Retainer, width: u16, glyphs: &'static Glyphs) -> Vec<StyledLine> {
-    let room = width.saturating_sub(FIGURE);
+    let amount = format!("{:>9} ", glyphs.spelled(&retainer.amount()));
+    let figure = width_of(&amount);
+    let room = width.saturating_sub(figure);
     let words = glyphs.spelled(&retainer.words());
     let mut lines = canvas::text(&words, room, Tone::Text);
     let arrow = glyphs.arrow_keys[2];
@@ -545,8 +544,8 @@ fn of_retainer(retainer: &Retainer, width: u16, glyphs: &'static Glyphs) -> Vec<
     let mut placed = Vec::new();
     for (row, line) in lines.into_iter().enumerate() {
         let lead = match row {
-            0 => format!("{:>9} ", retainer.bytes.to_string()),
-            _ => " ".repeat(usize::from(FIGURE)),
+            0 => amount.clone(),
+            _ => " ".repeat(usize::from(figure)),
         };
         placed.push(line.behind(&lead, Tone::Strong));
     }

@@ -251,6 +251,11 @@ fn broken_off(trace: StepTrace, events: usize) -> StepTrace {
 impl Story {
     /// It was looked for who keeps a rank's memory alive.
     pub fn retained(&mut self, rank: u32) -> &mut Story {
+        self.retained_as_far_as(rank, None)
+    }
+
+    /// The same, by a search that left something out.
+    pub fn retained_as_far_as(&mut self, rank: u32, left: Option<&str>) -> &mut Story {
         let found = Retainers {
             pid: self.pid(rank),
             step: 88,
@@ -258,6 +263,7 @@ impl Story {
             looked_for: gib(9.0),
             unexplained: gib(0.35),
             micros: 140_000,
+            left: left.map(String::from),
             ..Retainers::default()
         };
         self.tell(EventKind::Retainers(Box::new(found)))

@@ -6,6 +6,11 @@ use crate::state::tests::staged::*;
 use crate::units::{Bytes, Pid};
 
 pub(super) fn leaking(per_step: Bytes, steps: u64) -> StagedSession {
+    leaking_at(per_step, steps, Vec::new())
+}
+
+/// The same, with the lines whose live memory grew.
+fn leaking_at(per_step: Bytes, steps: u64, growing: Vec<GrowingLine>) -> StagedSession {
     let mut scene = StagedSession::training();
     scene.sampled(2.0, 1.0, 1.5);
     for n in 1..=steps {
@@ -20,6 +25,7 @@ pub(super) fn leaking(per_step: Bytes, steps: u64) -> StagedSession {
         EventKind::Oom(OomRecord {
             phase: Phase::Forward,
             step: steps,
+            growing,
             ..record(
                 100,
                 baseline + gib(8.0),
@@ -119,6 +125,76 @@ fn what_was_found_long_before_the_end_is_held_against_what_had_leaked_by_then() 
     assert!(!is_named, "{words}");
     let (_, words) = found_after(105, Bytes::mib(120 * 105));
     assert!(words.contains("12.3 GiB is kept alive by"), "{words}");
+}
+
+#[test]
+fn a_search_cut_short_gives_a_lower_bound_and_still_names_the_list() {
+    let found = |length: u64, left: Option<&str>| {
+        let mut scene = leaking(Bytes::mib(120), 105);
+        scene.add(
+            2_000.1,
+            EventKind::Retainers(Box::new(Retainers {
+                pid: Pid(100),
+                step: 105,
+                retainers: vec![Retainer {
+                    name: "history".into(),
+                    kind: RetainerKind::Attribute,
+                    of: "Meter".into(),
+                    class: "list".into(),
+                    length: Some(length),
+                    line: Some(SourceLine {
+                        file: "/home/ada/meter.py".into(),
+                        line: 41,
+                        function: "add".into(),
+                    }),
+                    bytes: Bytes::gib(1),
+                    ..Retainer::default()
+                }],
+                looked_for: Bytes::gib(2),
+                left: left.map(String::from),
+                ..Retainers::default()
+            })),
+        );
+        diagnose(&scene.state).remove(0)
+    };
+    let cut = Some("the search ran out of time after 9 objects");
+    let finding = found(105, cut);
+    let words = finding.explanation.to_string();
+    assert!(
+        words.contains("≥ 1.00 GiB is kept alive by meter.py:41 Meter.history"),
+        "{words}"
+    );
+    assert_eq!(finding.place.as_deref(), Some("meter.py:41"));
+    // A sum that is complete says that it is another's, and so does a length that has nothing to do with the steps.
+    for other in [found(105, None), found(3, cut)] {
+        assert_eq!(other.retainer, None);
+        assert_eq!(other.place, None);
+    }
+}
+
+#[test]
+fn where_nobody_was_found_to_keep_it_the_line_that_allocates_it_is_named() {
+    let advised = |each: u64| {
+        let growing = GrowingLine {
+            line: SourceLine {
+                file: "/home/ada/models.py".into(),
+                line: 32,
+                function: "forward".into(),
+            },
+            from_step: 3,
+            to_step: 105,
+            bytes: Bytes::mib(each * 102),
+            per_step: Bytes::mib(each),
+            inside: None,
+        };
+        let scene = leaking_at(Bytes::mib(120), 105, vec![growing]);
+        diagnose(&scene.state).remove(0).advice[0].to_string()
+    };
+    let words = advised(118);
+    assert!(words.contains("models.py:32 forward"), "{words}");
+    // What allocates little of it is not where to look.
+    let words = advised(8);
+    assert!(!words.contains("models.py"), "{words}");
 }
 
 #[test]

@@ -250,31 +250,34 @@ fn what_held_the_memory_is_named_line_by_line() {
         optimizer: None,
     });
     let mut explained = Explained::of_log(incident, Vec::new());
-    explained.retainers = Some(Retainers {
-        retainers: vec![Retainer {
-            name: "outputs".into(),
-            kind: RetainerKind::Local,
-            class: "list".into(),
-            length: Some(4),
-            line: Some(at("/w/fit.py", 52, "fit")),
-            bytes: Bytes::gib(3),
-            graph: Bytes::gib(2),
-            above: vec!["Loop object".into(), "loop of __main__".into()],
-            ..Retainer::default()
-        }]
-        .into_iter()
-        .chain([Retainer {
-            name: "self".into(),
-            kind: RetainerKind::Local,
-            class: "Tensor".into(),
-            bytes: Bytes::gib(7),
-            graph: Bytes::gib(7),
-            ..Retainer::default()
-        }])
-        .collect(),
-        left: Some("the search ran out of time after 9 objects".into()),
-        ..Retainers::default()
-    });
+    explained.retainers = Some(
+        Retainers {
+            retainers: vec![Retainer {
+                name: "outputs".into(),
+                kind: RetainerKind::Local,
+                class: "list".into(),
+                length: Some(4),
+                line: Some(at("/w/fit.py", 52, "fit")),
+                bytes: Bytes::gib(3),
+                graph: Bytes::gib(2),
+                above: vec!["Loop object".into(), "loop of __main__".into()],
+                ..Retainer::default()
+            }]
+            .into_iter()
+            .chain([Retainer {
+                name: "self".into(),
+                kind: RetainerKind::Local,
+                class: "Tensor".into(),
+                bytes: Bytes::gib(7),
+                graph: Bytes::gib(7),
+                ..Retainer::default()
+            }])
+            .collect(),
+            left: Some("the search ran out of time after 9 objects".into()),
+            ..Retainers::default()
+        }
+        .bounded(),
+    );
     explained.growth = Some(StepGrowth {
         from: 3,
         to: 5,
@@ -296,7 +299,7 @@ fn what_held_the_memory_is_named_line_by_line() {
         "  fit.py:40 keep: 96 MiB in 1 block (parameters)",
         "Growing allocations, from step 4 to step 8:",
         "  fit.py:40 keep → functional.py:9 cat: +12 MiB per step",
-        "  fit.py:52 outputs: list of 4: 3.00 GiB (2.00 GiB of it in autograd graphs) ← Loop object ← loop of __main__",
+        "  fit.py:52 outputs: list of 4: ≥ 3.00 GiB (2.00 GiB of it in autograd graphs) ← Loop object ← loop of __main__",
         "Grew from step 3 to step 5:",
         "  in h.0–11: +12 MiB per step",
         "  not all was searched: the search ran out of time after 9 objects",

@@ -47,6 +47,28 @@ fn a_peak_above_that_of_the_step_is_told() {
     assert!(!said(14.7).contains("the run's peak"));
 }
 
+/// A sum of a search that was cut short is no figure of how much somebody keeps.
+#[test]
+fn a_search_that_was_cut_short_shows_lower_bounds() {
+    let said = |left: Option<&str>| {
+        let mut story = crate::frames::steps::leaking();
+        story.retained_as_far_as(0, left);
+        let mut view = story.view(Theme::full(), 120, 36);
+        for key in ['s', 'w'].map(KeyCode::Char) {
+            press(&story, &mut view, key);
+        }
+        crate::frames::text(&crate::frames::draw(&story, &view, 120, 36))
+    };
+    let cut = said(Some("the search ran out of time after 9 objects"));
+    assert!(cut.contains("≥ 8.25 GiB train.py:93 outputs"), "{cut}");
+    assert!(cut.contains("≥ 410 MiB"), "{cut}");
+    let whole = said(None);
+    assert!(
+        whole.contains("8.25 GiB train.py:93 outputs") && !whole.contains('≥'),
+        "{whole}"
+    );
+}
+
 #[test]
 fn the_line_at_the_pointer_is_shown_in_full() {
     let story = crate::frames::steps::two_steps();

@@ -166,9 +166,10 @@ pub(super) fn kept_alive(
     earlier: Option<EarlierSearch>,
 ) -> Vec<StyledLine> {
     let words = spelled(page, &retainer.words());
+    let amount = spelled(page, &retainer.amount());
     let keeps = match earlier {
-        Some(earlier) => format!("  kept {} alive {}", retainer.bytes, earlier.words()),
-        None => format!("  keeps {} alive", retainer.bytes),
+        Some(earlier) => format!("  kept {amount} alive {}", earlier.words()),
+        None => format!("  keeps {amount} alive"),
     };
     let parts = [(words, Tone::Accent), (keeps, Tone::Text)];
     canvas::labelled("", &parts, page.width)
