@@ -91,7 +91,11 @@ impl Canvas<'_> {
         let mut pen = self.pen(0);
         pen.text(line, Tone::Faint).skip(1);
         for (text, tone) in words {
-            pen.text(text, *tone);
+            let is_whole = columns(text) <= pen.room();
+            pen.words(text, *tone);
+            if !is_whole {
+                break;
+            }
         }
         pen.skip(1).fill(line, Tone::Faint);
     }
@@ -122,7 +126,7 @@ impl Canvas<'_> {
         Pen::new(self.buf, self.theme, area, 0)
             .skip(2)
             .text(" ", tone)
-            .cut(title, area.width.saturating_sub(6), tone)
+            .words_within(title, area.width.saturating_sub(6), tone)
             .text(" ", tone);
         let side = if area.width > 8 { 2 } else { 1 };
         self.at(Rect {
@@ -191,16 +195,35 @@ impl<'b> Pen<'b> {
 
     /// Writes, cut with an ellipsis if it is wider than `width`.
     pub fn cut(&mut self, text: &str, width: u16, tone: Tone) -> &mut Self {
+        self.cut_where(text, width, tone, first_columns_but_no_part_of_a_number)
+    }
+
+    /// Writes whole words, with an ellipsis behind them if the text is wider than `width`.
+    pub fn words_within(&mut self, text: &str, width: u16, tone: Tone) -> &mut Self {
+        self.cut_where(text, width, tone, first_words)
+    }
+
+    /// The same, at the end of the row.
+    pub fn words(&mut self, text: &str, tone: Tone) -> &mut Self {
+        self.words_within(text, self.room(), tone)
+    }
+
+    fn cut_where(
+        &mut self,
+        text: &str,
+        width: u16,
+        tone: Tone,
+        beginning: fn(&str, u16) -> &str,
+    ) -> &mut Self {
         let width = width.min(self.room());
         if columns(text) <= width {
             return self.text(text, tone);
         }
         let ellipsis = self.theme.glyphs.ellipsis;
         let end = self.x + width;
-        let stop = end.saturating_sub(columns(ellipsis));
-        let whole_row = std::mem::replace(&mut self.end, stop.max(self.x));
-        self.text(text, tone);
-        self.end = whole_row.min(end);
+        let room = width.saturating_sub(columns(ellipsis));
+        self.text(beginning(text, room), tone);
+        let whole_row = std::mem::replace(&mut self.end, end);
         self.text(ellipsis, tone);
         self.end = whole_row;
         self
@@ -316,6 +339,30 @@ pub(super) fn first_columns(text: &str, width: u16) -> &str {
         }
     }
     text
+}
+
+/// The same, but for a number that would be cut: what is left of it reads as another one.
+fn first_columns_but_no_part_of_a_number(text: &str, width: u16) -> &str {
+    let first = first_columns(text, width);
+    let goes_on = text[first.len()..].starts_with(|c: char| c.is_ascii_digit() || ".,".contains(c));
+    let before = first.trim_end_matches(|c: char| c.is_ascii_digit() || ".,".contains(c));
+    match goes_on && first.ends_with(|c: char| c.is_ascii_digit() || ".,".contains(c)) {
+        true => before,
+        false => first,
+    }
+}
+
+/// As many whole words as at most so many columns have room for; of a single one its beginning.
+fn first_words(text: &str, width: u16) -> &str {
+    let first = first_columns(text, width);
+    let whole = match text[first.len()..].starts_with(' ') {
+        true => Some(first),
+        false => first.rfind(' ').map(|end| &first[..end]),
+    };
+    let whole = whole.map(|whole| whole.trim_end_matches([' ', ',', ';', ':', '(', '·']));
+    whole
+        .filter(|whole| !whole.is_empty())
+        .unwrap_or_else(|| first_columns_but_no_part_of_a_number(text, width))
 }
 
 /// Wraps a text; a word wider than a line is broken.
@@ -475,6 +522,53 @@ mod tests {
             .cut("python", 4, Tone::Text)
             .text("!", Tone::Text);
         assert_eq!(buf, Buffer::with_lines(["pyt…! "]));
+    }
+
+    #[test]
+    fn no_number_is_cut_in_the_middle_and_a_title_ends_with_a_word() {
+        let theme = Theme::full();
+        let drawn = |width: u16, draw: &dyn Fn(&mut Canvas)| {
+            let mut buf = Buffer::empty(Rect::new(0, 0, width, 1));
+            let area = buf.area;
+            let mut canvas = Canvas {
+                buf: &mut buf,
+                area,
+                theme: &theme,
+            };
+            draw(&mut canvas);
+            let cells = buf.content.iter().map(|cell| cell.symbol());
+            cells.collect::<String>().trim_end().to_string()
+        };
+        let words = "peaked at 6.26 GiB, in step 114";
+        let title = |width| {
+            drawn(width, &|canvas| {
+                canvas.below_head(&[
+                    ("step", Tone::Strong),
+                    (" · ", Tone::Dim),
+                    (words, Tone::Text),
+                ]);
+            })
+        };
+        // As wide as it is: whole, and then a column less.
+        assert!(title(41).contains("step · peaked at 6.26 GiB, in step 114"));
+        for width in 0..40 {
+            let title = title(width);
+            let said = title.trim_end_matches(['─', ' ']);
+            let numbers = said.split(|c: char| !(c.is_ascii_digit() || c == '.'));
+            for number in numbers.filter(|number| number.contains(|c: char| c.is_ascii_digit())) {
+                assert!(["6.26", "114"].contains(&number), "{width}: {title}");
+            }
+        }
+        assert_eq!(title(38), "─ step · peaked at 6.26 GiB, in step…");
+        assert_eq!(title(30), "─ step · peaked at 6.26 GiB… ─");
+        let cut = |width| {
+            drawn(width, &|canvas| {
+                canvas.pen(0).rest("--batch-size 64", Tone::Text);
+            })
+        };
+        assert_eq!(cut(15), "--batch-size 64");
+        assert_eq!(cut(14), "--batch-size …");
+        assert_eq!(cut(8), "--batch…");
     }
 }
 

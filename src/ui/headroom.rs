@@ -128,7 +128,7 @@ fn draw_figures(pen: &mut Pen, theme: &Theme, view: &View, scene: &Scene) {
             break;
         }
         pen.text(separator, Tone::Faint)
-            .cut(whole.unwrap_or(&text), room, tone);
+            .words_within(whole.unwrap_or(&text), room, tone);
         if whole != Some(&*text) {
             break;
         }
