@@ -37,6 +37,8 @@ pub struct RankState {
     pub inactive_split_peak: Option<Bytes>,
     /// The step of the peak, if known.
     pub peak_step: Option<u64>,
+    /// When a sample or a step showed the peak.
+    pub peak_at: Moment,
     /// The latest retries of cudaMalloc, each with the count so far; bounded.
     pub retries: Vec<(Moment, u64)>,
     pub steps: StepTrack,

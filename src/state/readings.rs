@@ -278,7 +278,7 @@ impl State {
         let Some(rank) = self.rank_mut(sample.pid) else {
             return;
         };
-        rank.take_peaks(sample.allocated_peak.max(sample.allocated));
+        rank.take_peaks(at, sample.allocated_peak.max(sample.allocated));
         rank.take_retries(at, sample);
         rank.reserved_peak = rank
             .reserved_peak
@@ -318,9 +318,9 @@ impl State {
 
 impl RankState {
     /// Takes a peak of the current step.
-    fn take_peaks(&mut self, peak: Bytes) {
+    fn take_peaks(&mut self, at: Moment, peak: Bytes) {
         if peak > self.allocated_peak {
-            self.allocated_peak = peak;
+            (self.allocated_peak, self.peak_at) = (peak, at);
             self.peak_step = (self.steps.count > 0).then(|| self.steps.count + 1);
         }
     }
@@ -355,7 +355,7 @@ impl State {
         };
         run.survived(step.pid, at);
         if let Some(rank) = run.rank_mut(step.pid) {
-            rank.take_peaks(step.before.peak.max(step.before.allocated));
+            rank.take_peaks(at, step.before.peak.max(step.before.allocated));
             let reserved = step.before.reserved.max(step.after.reserved);
             rank.reserved_peak = rank.reserved_peak.max(reserved);
             if step.count == 1 {
@@ -367,18 +367,29 @@ impl State {
                 false => KEPT,
             };
             rank.steps.ended(at, step, kept);
-            rank.take_peaks_of(step);
+            rank.take_peaks_of(at, step);
+            rank.peak_came_after(at, step);
         }
     }
 }
 
 impl RankState {
     /// Takes the peak of `step()` itself, which has ended.
-    fn take_peaks_of(&mut self, step: &Step) {
+    fn take_peaks_of(&mut self, at: Moment, step: &Step) {
         let peak = step.after.peak.max(step.after.allocated);
         if peak > self.allocated_peak {
-            self.allocated_peak = peak;
+            (self.allocated_peak, self.peak_at) = (peak, at);
             self.peak_step = Some(step.count);
+        }
+    }
+
+    /// Not every step is told of at once: a sample may have been taken after steps that were told of later. A recording has both in
+    /// the order of their times, and its peak is to be of the same step. What a step has counted itself is its own.
+    fn peak_came_after(&mut self, at: Moment, step: &Step) {
+        let counted = step.before.peak.max(step.after.peak);
+        if at < self.peak_at && counted < self.allocated_peak && self.peak_step <= Some(step.count)
+        {
+            self.peak_step = Some(step.count + 1);
         }
     }
 }

@@ -82,7 +82,7 @@ fn steps_have_a_rate_that_an_evaluation_does_not_disturb() {
 fn the_peak_has_its_step() {
     // Each row: samples and steps as (seconds, step or none, peak), and the peak's step.
     type StepCase = (&'static [(f64, Option<u64>, f64)], Option<u64>);
-    let rows: [StepCase; 4] = [
+    let rows: [StepCase; 6] = [
         (&[(1.0, None, 3.0)], None),
         (&[(1.0, None, 3.0), (2.0, Some(1), 3.0)], Some(1)),
         (
@@ -95,6 +95,15 @@ fn the_peak_has_its_step() {
                 (2.0, Some(2), 5.0),
                 (3.0, Some(3), 5.0),
             ],
+            Some(2),
+        ),
+        // Steps are told of later than the sample that was taken after them, or before they ended.
+        (
+            &[(1.0, Some(1), 3.0), (4.0, None, 5.0), (3.0, Some(6), 3.0)],
+            Some(7),
+        ),
+        (
+            &[(1.0, Some(1), 3.0), (2.0, None, 5.0), (3.0, Some(6), 3.0)],
             Some(2),
         ),
     ];
