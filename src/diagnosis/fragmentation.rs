@@ -49,11 +49,12 @@ fn examine(case: &OomContext) -> Option<Finding> {
     };
     let asked = format!("the {requested} requested{note}");
     let headline = match (enough_alone, in_pieces) {
-        (true, _) => {
-            format!("{cached} is cached by PyTorch, but in pieces too small for {asked}.").into()
-        }
+        (true, _) => format!(
+            "Fragmentation: {cached} is cached by PyTorch, in pieces too small for {asked}."
+        )
+        .into(),
         (false, _) => with_figures(
-            &format!("{cached} is cached by PyTorch and {free} is free on the GPU"),
+            &format!("Fragmentation: {cached} is cached by PyTorch and {free} is free on the GPU"),
             format!("together enough for {asked}"),
         ),
     };
