@@ -62,7 +62,7 @@ pub(crate) struct Session {
     inputs: SessionInputs,
     /// What earlier sessions showed, once they were asked for.
     earlier: Option<earlier::Earlier>,
-    hints: Hints,
+    pub(crate) hints: Hints,
     /// What the command in the editor would need.
     foreseen: Foreseen,
     source: SourceReader,

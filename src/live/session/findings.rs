@@ -211,7 +211,7 @@ impl Session {
     }
 
     /// What a traced step says goes before what the peaks say.
-    pub(super) fn give_hint(&mut self) {
+    pub(crate) fn give_hint(&mut self) {
         if self.pending.hint.is_some() {
             return;
         }
@@ -235,6 +235,10 @@ impl Session {
                 &inputs.forecast,
             ),
         };
+        if matches!(hint, Some(Hint::RoomForBatch(_))) && self.is_growing() {
+            self.hints.given = None;
+            return;
+        }
         if let Some(hint) = hint.filter(|hint| self.hints.given != Some(*hint)) {
             let before = self.hints.given.replace(hint);
             self.hints.peak = peak;
@@ -244,6 +248,19 @@ impl Session {
             }
             self.note(Level::Info, hint.to_string());
         }
+    }
+
+    /// Whether what stays between steps grows, be it a leak for certain or not yet: what is free is not a larger batch's then.
+    fn is_growing(&self) -> bool {
+        let ranks = self.state.run().into_iter().flat_map(|run| run.alive());
+        ranks.into_iter().any(|rank| {
+            let device = rank
+                .device
+                .as_ref()
+                .and_then(|uuid| self.state.device(uuid));
+            let capacity = device.and_then(|device| device.capacity);
+            diagnosis::baseline_growth(&rank.steps, capacity).is_some()
+        })
     }
 
     /// The most that the current run has allocated.

@@ -619,6 +619,28 @@ fn who_keeps_what_grows_is_looked_for_before_memory_runs_out() {
     assert_eq!(searches(&all), 2, "{all:?}");
 }
 
+/// What is free while memory grows is no larger batch's, though a step that was replayed would have fitted with one.
+#[test]
+fn no_larger_batch_is_offered_while_memory_grows() {
+    use crate::forecast::{BatchRoom, RoomBasis, TracedHint};
+    let offered = |per_step: f64| {
+        let mut told = DrivenSession::running(OnOom::Ask);
+        asked_while_it_grows(&mut told, 1..=46, per_step);
+        let session = &mut told.controller.session;
+        session.hints.found = Some(TracedHint::Gain(BatchRoom {
+            now: 4,
+            could: 9,
+            basis: RoomBasis::Peaks,
+            is_alone: false,
+            parts: 1,
+        }));
+        session.give_hint();
+        session.room_for_batch().is_some()
+    };
+    assert!(offered(0.0));
+    assert!(!offered(0.25));
+}
+
 #[test]
 fn an_oom_that_the_program_has_survived_has_its_remedies() {
     let mut told = DrivenSession::running(OnOom::Ask);
