@@ -10,7 +10,7 @@ use crate::live::{Ending, OWN_FAILURE, SessionConfig, StartAgain, print};
 use crate::query::again::{
     Prepared, WantedRemedies, copies_of, in_json, not_started, prepare, typed,
 };
-use crate::query::listing::find_that_ran_out;
+use crate::query::listing::find_to_remedy;
 use crate::query::told::{name_of, read_state};
 use crate::query::{recordings, sessions};
 use crate::remedy::RemedyId;
@@ -53,7 +53,7 @@ pub(super) struct AgainCommand {
 pub(super) fn run(asked: &AgainCommand, config: SessionConfig) -> anyhow::Result<Ending> {
     let path = match asked.same {
         true => recordings::find(asked.session.as_deref())?,
-        false => find_that_ran_out(asked.session.as_deref())?,
+        false => find_to_remedy(asked.session.as_deref())?,
     };
     let state = read_state(&path)?;
     let recorded = EndedSession::new(&state, copies_of(&path, &state))

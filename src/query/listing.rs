@@ -1,7 +1,6 @@
 //! The sessions as rows: those that are running, on this machine and as far as their files tell on others, and those that
 //! have ended, as their recordings tell them. `oomph ls` and the server of MCP show them.
 
-use super::recordings::RecordedSession;
 use super::sessions::{self, Living};
 use super::{broken_off, recordings};
 use crate::diagnosis;
@@ -282,17 +281,46 @@ const RECENT: usize = 50;
 /// # Errors
 /// There is none, or there are several; with what to do.
 pub fn find_that_ran_out(name: Option<&OsStr>) -> anyhow::Result<PathBuf> {
-    if name.is_none() {
-        let mut recent = recordings::all().into_iter().take(RECENT);
-        let ran_out = |session: &RecordedSession| {
-            let (row, _) = recorded_row(&session.id, &session.path);
-            row.ooms.is_some_and(|ooms| ooms > 0)
-        };
-        if let Some(session) = recent.find(ran_out) {
-            return Ok(session.path);
-        }
-    }
-    recordings::find(name)
+    let found = latest(name, &[has_run_out]);
+    found.map_or_else(|| recordings::find(name), Ok)
+}
+
+/// The recording that `name` means. Without a name, the latest whose last run ran out of memory, so that there is something to
+/// remedy; then as [`find_that_ran_out`].
+///
+/// # Errors
+/// There is none, or there are several; with what to do.
+pub fn find_to_remedy(name: Option<&OsStr>) -> anyhow::Result<PathBuf> {
+    let found = latest(name, &[ended_so, has_run_out]);
+    found.map_or_else(|| recordings::find(name), Ok)
+}
+
+type IsMeant = fn(&State) -> bool;
+
+fn has_run_out(state: &State) -> bool {
+    state.runs.iter().any(|run| run.oom_count > 0)
+}
+
+fn ended_so(state: &State) -> bool {
+    state.run().map(|run| run.outcome()) == Some(RunOutcome::OutOfMemory)
+}
+
+/// Where none is named: the latest that is meant in the first way, or else in the next.
+fn latest(name: Option<&OsStr>, ways: &[IsMeant]) -> Option<PathBuf> {
+    let recent = || recordings::all().into_iter().take(RECENT);
+    let paths: Vec<PathBuf> = match name {
+        Some(_) => Vec::new(),
+        None => recent().map(|session| session.path).collect(),
+    };
+    first_meant(&paths, ways)
+}
+
+fn first_meant(paths: &[PathBuf], ways: &[IsMeant]) -> Option<PathBuf> {
+    let mut in_ways = ways.iter().filter_map(|is_meant| {
+        let mut paths = paths.iter();
+        paths.find(|path| is_meant(&outlined(path).0))
+    });
+    in_ways.next().cloned()
 }
 
 /// A row for a session that runs elsewhere.
@@ -549,6 +577,23 @@ mod tests {
         let leak = of("leak");
         assert!(leak.steps >= Some(17));
         assert_eq!(leak.cause.as_deref(), Some("memory leak"));
+    }
+
+    #[test]
+    fn what_is_started_again_is_the_latest_that_ended_out_of_memory() {
+        let path = |name: &str| {
+            let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+            root.join(format!("tests/replay/{name}.jsonl"))
+        };
+        // The latest ran out and went on.
+        let paths = ["vit", "caught", "capacity"].map(path);
+        let first = |ways: &[IsMeant]| first_meant(&paths, ways);
+        assert_eq!(first(&[has_run_out]), Some(path("caught")));
+        assert_eq!(first(&[ended_so, has_run_out]), Some(path("capacity")));
+        let went_on = &paths[..2];
+        let first = first_meant(went_on, &[ended_so, has_run_out]);
+        assert_eq!(first, Some(path("caught")));
+        assert_eq!(first_meant(&paths[..1], &[ended_so, has_run_out]), None);
     }
 
     #[test]
