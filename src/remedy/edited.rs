@@ -8,7 +8,7 @@ use super::offer::expectation;
 use super::plan::{BatchChange, Expectation, Plan, Remedy};
 use crate::command::{CommandLine, Word};
 use crate::event::EDITS;
-use crate::recognize::WorkloadKey;
+use crate::recognize::{WorkloadKey, family};
 
 /// What an edited command would need.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,6 +50,9 @@ fn need(
     remedies: &[Remedy],
 ) -> Result<Expectation, String> {
     let edited = edited.without_secrets();
+    if let Some(words) = batch_without_number(command, &edited) {
+        return Err(format!("{words} is no number"));
+    }
     let key = |command: &CommandLine| WorkloadKey::new(command, &inputs.launch);
     let wanted = key(&edited);
     let offered: Vec<&Remedy> = remedies
@@ -87,6 +90,28 @@ fn need(
         };
     }
     Err("no run has shown what this change needs".into())
+}
+
+/// A batch that was typed and is no number: `--batch-size x`. A word that ran before is one that the program knows.
+fn batch_without_number(command: &CommandLine, edited: &CommandLine) -> Option<String> {
+    let text = |word: &Word| word.to_string_lossy();
+    let words: Vec<String> = edited.argv.iter().map(text).collect();
+    words.iter().enumerate().find_map(|(at, word)| {
+        let (name, value) = match word.split_once('=') {
+            Some((name, value)) => (name, value),
+            None if word.starts_with('-') => (word.as_str(), words.get(at + 1)?.as_str()),
+            None => return None,
+        };
+        let is_batch = family::like_a_batch(name).is_some() && family::is_plainly_a_batch(name);
+        let is_typed = !command.argv.iter().map(text).any(|known| {
+            known == value
+                || known
+                    .split_once('=')
+                    .is_some_and(|(_, known)| known == value)
+        });
+        let is_number = value.parse::<f64>().is_ok();
+        (is_batch && is_typed && !is_number).then(|| format!("{name} {value}"))
+    })
 }
 
 /// The batch of an edit that changes nothing else of what the tensors depend on.

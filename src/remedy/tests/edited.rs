@@ -69,6 +69,19 @@ fn what_a_remedy_makes_needs_what_the_dialog_says_and_may_be_edited_further() {
 }
 
 #[test]
+fn a_batch_that_is_no_number_is_said_to_be_none() {
+    let scene = out();
+    let said = |text: &str| typed(&scene, text).expect_err("no need");
+    let of_words = "python train.py --batch-size x --lr 1";
+    assert_eq!(said(of_words), "--batch-size x is no number");
+    let glued = "python train.py --batch-size=6a --lr 1";
+    assert_eq!(said(glued), "--batch-size 6a is no number");
+    let other = said("python train.py --batch-size 8 --lr x");
+    assert!(!other.contains("number"), "{other}");
+    assert!(typed(&scene, "python train.py --batch-size 4 --lr 1").is_ok());
+}
+
+#[test]
 fn of_any_other_edit_nothing_is_known() {
     let scene = out();
     let unknown = Err("no run has shown what this change needs".to_string());
