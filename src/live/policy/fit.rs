@@ -18,7 +18,7 @@ use crate::probe::RehearsedStep;
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::remedy::{FileCopy, Setting, Which, with_argument};
 use crate::state::{Run, RunOutcome, State};
-use crate::units::{Bytes, RunNumber};
+use crate::units::{Bytes, RunNumber, Uuid};
 use search::{SearchAnswer, SearchStep, SizeSearch, Trial};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -537,19 +537,7 @@ impl Policy for Fit {
             return match self.rooms() {
                 Some(_) => FollowUp::Leave(None),
                 None => {
-                    let why = match run
-                        .run
-                        .ranks
-                        .iter()
-                        .find_map(|rank| rank.rehearsal.as_ref())
-                    {
-                        Some(_) => {
-                            "what it needs with another batch cannot be told from the step of this run"
-                        }
-                        None => {
-                            "the step of this run could not be rehearsed (that takes torch 2.4 or later, and a model that can be called on fake tensors)"
-                        }
-                    };
+                    let why = why_not_told(run.run);
                     self.give_up(why)
                 }
             };
@@ -645,6 +633,21 @@ impl Policy for Fit {
 }
 
 /// How a run ended that oomph did not stop, and that did not run out of memory.
+/// Why other batches cannot be told from a run, on other GPUs.
+fn why_not_told(run: &Run) -> &'static str {
+    let is_rehearsed = run.ranks.iter().any(|rank| rank.rehearsal.is_some());
+    let mut devices = run.ranks.iter().filter_map(|rank| rank.device.as_ref());
+    match (is_rehearsed, devices.any(Uuid::is_simulated)) {
+        (true, _) => "what it needs with another batch cannot be told from the step of this run",
+        (false, true) => {
+            "the step of this run could not be rehearsed: the simulated torch has no fake tensors"
+        }
+        (false, false) => {
+            "the step of this run could not be rehearsed (that takes torch 2.4 or later, and a model that can be called on fake tensors)"
+        }
+    }
+}
+
 fn ended_too_soon(exit: Exit) -> String {
     match exit {
         Exit::Signal(_) => {

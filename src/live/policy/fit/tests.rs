@@ -121,3 +121,20 @@ fn what_never_comes_to_rest_is_stopped_all_the_same() {
     assert_eq!(stopped_after(4, |step| 8.0 * 1.1f64.powi(step as i32)), 16);
     assert_eq!(stopped_after(2, |step| 8.0 * 1.1f64.powi(step as i32)), 8);
 }
+
+#[test]
+fn of_a_simulated_torch_it_says_that_it_has_no_fake_tensors() {
+    let of = |device: Option<Uuid>| {
+        let mut run = StagedSession::training()
+            .state
+            .run()
+            .expect("a run")
+            .clone();
+        run.ranks[0].device = device;
+        why_not_told(&run)
+    };
+    let simulated = of(Some(Uuid::new("SIM-0")));
+    assert!(simulated.contains("the simulated torch has no fake tensors"));
+    assert!(!simulated.contains("2.4"), "{simulated}");
+    assert!(of(Some(Uuid::new("GPU-0"))).contains("torch 2.4 or later"));
+}
