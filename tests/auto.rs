@@ -39,6 +39,20 @@ impl Place {
         program
     }
 
+    /// The same without an argument for accumulation.
+    fn program_without_accumulation(&self) -> PathBuf {
+        let program = self.unknown_program();
+        let text = std::fs::read_to_string(&program).expect("a program");
+        let without = "import argparse
+declare = argparse.ArgumentParser.add_argument
+def declare_others(self, *words, **more):
+    return self.set_defaults(grad_accum=1) if '--grad-accum' in words else declare(self, *words, **more)
+argparse.ArgumentParser.add_argument = declare_others
+";
+        std::fs::write(&program, format!("{without}{text}")).expect("a program");
+        program
+    }
+
     fn command(&self, options: &[&str], demo: &[&str]) -> Command {
         self.command_of(DEMO.as_ref(), options, demo)
     }
@@ -278,7 +292,7 @@ fn what_changes_the_training_needs_a_word() {
     // Without an argument for accumulation the effective batch would change.
     let session = |options: &[&str]| {
         let place = Place::new();
-        let program = place.unknown_program();
+        let program = place.program_without_accumulation();
         let demo = ["--batch-size", "64", "--steps", "6"];
         let mut command = place.command_of(&program, options, &demo);
         let output = command.output().expect("oomph runs");
@@ -289,6 +303,21 @@ fn what_changes_the_training_needs_a_word() {
     let allowed = session(&["--allow", "effective-batch"]);
     assert!(allowed.output.status.success(), "{}", allowed.stderr());
     assert!(allowed.commands()[1].contains("--batch-size 32"));
+}
+
+#[test]
+fn an_argument_for_accumulation_that_nobody_typed_keeps_the_effective_batch() {
+    let place = Place::new();
+    let program = place.unknown_program();
+    let demo = ["--batch-size", "64", "--steps", "6"];
+    let mut command = place.command_of(&program, &[], &demo);
+    let output = command.output().expect("oomph runs");
+    let session = Session {
+        output,
+        events: place.events(),
+    };
+    assert!(session.output.status.success(), "{}", session.stderr());
+    assert!(session.commands()[1].contains("--batch-size 32 --steps 6 --grad-accum 2"));
 }
 
 #[test]

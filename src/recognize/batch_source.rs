@@ -219,7 +219,10 @@ impl<'c> Recognized<'c> {
                 [knob] => Some(knob.name.clone()),
                 _ => None,
             };
+            let mut steps = by_number.steps.iter().map(Knob::lasting_place);
+            let are_arguments = steps.all(|place| matches!(place, KnobPlace::Argument { .. }));
             !by_number.steps.is_empty()
+                && are_arguments
                 && one(by_number).is_some()
                 && one(by_number) == one(&source)
         };
