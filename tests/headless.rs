@@ -689,9 +689,19 @@ fn a_front_that_is_killed_with_the_program_leaves_the_count_to_the_next() {
     fs::write(&front, started.id().to_string()).expect("a file");
     let status = started.wait().expect("its status");
     assert_eq!(status.signal(), Some(9));
-    wait_until("the next front has told the end", PATIENCE, || {
-        fs::read_to_string(&recording).is_ok_and(|text| text.contains(r#""event":"exited""#))
-    });
+    // Either may be told first.
+    wait_until(
+        "the next front has told the end, and who was killed",
+        PATIENCE,
+        || {
+            let text = fs::read_to_string(&recording).unwrap_or_default();
+            let mut kills = text
+                .lines()
+                .filter(|line| line.contains(r#""event":"host_kill""#));
+            kills.any(|line| line.contains(r#""role":"main""#))
+                && text.contains(r#""event":"exited""#)
+        },
+    );
     let said = fs::read_to_string(&recording).expect("a recording");
     // A look between the count and the end tells of it, and it is told again with who has ended.
     let kill = said
