@@ -214,22 +214,16 @@ impl<'c> Recognized<'c> {
     /// A batch that was typed, with the number of micro-batches that the program told of, where its own words have none: an
     /// argument that nobody types as long as it is 1.
     fn with_told_steps(&self, source: BatchSource<'c>, told: &'c Knobs) -> BatchSource<'c> {
-        let is_it = |by_number: &BatchSource<'_>| {
-            let one = |source: &BatchSource<'_>| match source.sizes.as_slice() {
-                [knob] => Some(knob.name.clone()),
-                _ => None,
-            };
-            let mut steps = by_number.steps.iter().map(Knob::lasting_place);
-            let are_arguments = steps.all(|place| matches!(place, KnobPlace::Argument { .. }));
-            !by_number.steps.is_empty()
-                && are_arguments
-                && one(by_number).is_some()
-                && one(by_number) == one(&source)
-        };
-        if !source.steps.is_empty() {
+        let ([typed], []) = (source.sizes.as_slice(), source.steps.as_slice()) else {
             return source;
-        }
-        let by_number = knob::source(self, told).ok().filter(is_it);
+        };
+        let is_argument =
+            |steps: &Knob<'_>| matches!(steps.lasting_place(), KnobPlace::Argument { .. });
+        let has_steps = |other: &BatchSource<'_>| {
+            let is_it = matches!(other.sizes.as_slice(), [one] if one.name == typed.name);
+            is_it && !other.steps.is_empty() && other.steps.iter().all(is_argument)
+        };
+        let by_number = knob::source(self, told).ok().filter(has_steps);
         by_number.unwrap_or(source)
     }
 
