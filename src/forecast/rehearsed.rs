@@ -63,8 +63,10 @@ pub(crate) const RANGES_BEYOND: f64 = 3.0;
 const DEVIATIONS: f64 = 2.0;
 /// A rehearsal that falls short by more than this is of something else than what failed.
 const MOST_RAISED: f64 = 2.0;
-/// The share of a need to which it is searched for.
+/// The share of a need to which it is searched for, and that of what pieces of the cache may take: where most of a GPU is taken by
+/// what stays, the one is more than the other.
 const EXACTLY: f64 = 0.003;
+const EXACTLY_OF_PIECES: f64 = 1.0 / 64.0;
 /// How far what a run reserves may be from a replay that begins with its first step: what else it did before leaves its own
 /// pieces (as `BELIEVED` of a traced step). It grows by as much again as in a last step that had not repeated.
 const RESERVED: f64 = 0.08;
@@ -733,7 +735,8 @@ fn smallest(
 ) -> Bytes {
     let free = &training.free;
     let (mut low, mut high) = (free.allocated_peak, free.reserved_peak);
-    while (high - low) as f64 > high as f64 * EXACTLY {
+    let of_pieces = (high - low) as f64 * EXACTLY_OF_PIECES;
+    while (high - low) as f64 > of_pieces.min(high as f64 * EXACTLY) {
         let middle = low + (high - low) / 2;
         match runs_in(&training.trace, settings, middle, cap) {
             true => high = middle,

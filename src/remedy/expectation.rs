@@ -18,7 +18,7 @@ use crate::command::CommandLine;
 use crate::diagnosis::{LittleUse, Phrase};
 use crate::event::{OomRecord, Phase, RankChange};
 use crate::forecast::{
-    ActivationReduction, Allocator, Forecast, Model, Observation, RecordedStep, Target,
+    ActivationReduction, Allocator, Estimate, Forecast, Model, Observation, RecordedStep, Target,
 };
 use crate::recognize::WorkloadKey;
 use crate::units::{Bytes, RunNumber};
@@ -313,10 +313,14 @@ impl<'a> RemedyPredictor<'a> {
         let Forecast::Within(now) = self.model.needs(&target) else {
             return None;
         };
-        // Less room may be more where blocks are given back early: what needs less is not all that is asked.
-        let runs = self.model.runs_under(&target, alloc_conf, cap, room)?;
+        // Less room may be more where blocks are given back early, and the search for the smallest ends before the last byte: in this
+        // room it runs or does not.
+        if now.likely <= room || !self.model.runs_under(&target, alloc_conf, cap, room)? {
+            return None;
+        }
         let then = self.model.needs_under(&target, alloc_conf, cap)?;
-        (runs && then.likely <= room && now.likely > room).then(|| match then.high <= room {
+        let then = Estimate::new(then.low.min(room), then.likely.min(room), then.high);
+        Some(match then.high <= room {
             true => fits_within(then, room, self.model.basis(&target)),
             false => tight(then, room, self.model.basis(&target)),
         })

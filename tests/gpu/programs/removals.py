@@ -1,9 +1,10 @@
-"""Trainings that run out of memory by what one remedy takes away: an optimizer's temporaries, an evaluation's outputs, a
-checkpoint on the GPU, what a forward saves, the loss of large logits, pieces of the cache.
+"""Trainings that run out of memory by what one remedy takes away: an optimizer's temporaries or its state, an evaluation's
+outputs, a checkpoint on the GPU, what a forward saves, the loss of large logits, pieces of the cache.
 
-    removals.py CASE MODEL [--bare] [--left BYTES]
+    removals.py CASE MODEL [--bare] [--left BYTES] [MORE]
                                        CASE of CASES, MODEL 0, 1 or 2; --bare: on the whole card, where it does not run out;
-                                       --left: what a ballast leaves to PyTorch, where the case does not say so itself
+                                       --left: what a ballast leaves to PyTorch, where the case does not say so itself;
+                                       MORE: what transformers' `TrainingArguments` takes, for `states`
     removals.py --try                  small forms of all on a CPU
 
 The last line is an object of JSON: losses, what was asked of outputs, and the peaks in bytes. All is deterministic.
@@ -89,6 +90,31 @@ def foreach(which):
     ballast = Ballast(3.6 * bytes_of(model) + GIB // 8)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     return {"losses": steps(model, optimizer), "ballast": ballast.bytes()}
+
+
+def states(which):
+    """Adam's state does not fit beside parameters and gradients; a smaller one does."""
+    import transformers
+
+    small = {"vocab_size": 500 if SMALL else 1000, "hidden_size": 64 if SMALL else 2048, "num_hidden_layers": 2 if SMALL else 12}
+    other = dict(small, intermediate_size=64 if SMALL else 4096, num_attention_heads=8)
+    # The last one's words are a third of its parameters: their state stays in 32 bits where a library thinks that better.
+    model = (
+        decoder,
+        lambda: transformers.LlamaForCausalLM(transformers.LlamaConfig(**other, num_key_value_heads=8)),
+        lambda: transformers.BertForMaskedLM(transformers.BertConfig(**dict(other, vocab_size=500 if SMALL else 120_000))),
+    )[which]()
+    parser = transformers.HfArgumentParser(transformers.TrainingArguments)
+    asked, _ = parser.parse_args_into_dataclasses(args=sys.argv[3:] or ["--output_dir", os.devnull], return_remaining_strings=True)
+    asked.max_steps, asked.logging_steps, asked.save_strategy, asked.report_to = 6, 1, "no", []
+    tokens = [torch.arange(place, place + 64) % small["vocab_size"] for place in range(64)]
+    trainer = transformers.Trainer(
+        model=model, args=asked, train_dataset=[{"input_ids": words, "labels": words} for words in tokens]
+    )
+    ballast = Ballast(2.4 * bytes_of(model) + GIB // 4)
+    trainer.train()
+    losses = [line["loss"] for line in trainer.state.log_history if "loss" in line]
+    return {"losses": losses, "ballast": ballast.bytes()}
 
 
 def load(which):
@@ -289,19 +315,36 @@ class CutUp(nn.Module):
         self.first = nn.Parameter(torch.linspace(1, 2, first // 4))
 
     def forward(self, given):
-        return Passing.apply(self.weight, given * self.first[: given.shape[1]], self.sizes)
+        if torch.is_grad_enabled():
+            return Passing.apply(self.weight, given * self.first[: given.shape[1]], self.sizes)
+        # An evaluation makes pieces of what the training kept, and then needs one such block whole.
+        outputs = [torch.full_like(self.weight, 0.5) for _ in self.sizes[1:]]
+        scratch = torch.empty(max(self.sizes), dtype=torch.uint8, device=given.device)
+        del scratch
+        return given * sum(output[: given.shape[1]] for output in outputs)
+
+
+# What a layer frees at once and what it keeps, and the parameters of both, in units: the momentum of the second takes a piece of
+# the largest block that is kept, and what is left of that fits nothing that comes after it.
+PIECES = ((112, (50, 60, 110)), (104, (30, 62, 100)), (112, (20, 110, 52, 48)))
 
 
 def pieces(which):
     """The optimizer's state takes a piece of a block that a step has freed, and the next step needs another. Where that
     block has gone back to the GPU when the first layer's gradient was asked for, the state has blocks of its own."""
     unit = GIB >> (7 if which == 0 else 8)
-    first, sizes = ((112, (50, 60, 110)), (132, (50, 60, 130)), (80, (40, 45, 50, 76)))[which]
+    first, sizes = PIECES[which]
     model = CutUp(first * unit, 64 * unit, [size * unit for size in sizes]).to(DEVICE)
     ballast = Ballast()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False)
+    losses = descend(model)
+    reserved = 0 if SMALL else torch.cuda.max_memory_reserved()
+    return {"losses": losses, "ballast": ballast.bytes(), "reserved": reserved}
+
+
+def descend(model, count=6):
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, foreach=False)
     losses = []
-    for step in range(6):
+    for step in range(count):
         given = torch.linspace(-1, 1 + step, 8 * 256, device=DEVICE).view(8, 256)
         optimizer.zero_grad()
         loss = model(given).square().mean()
@@ -309,15 +352,28 @@ def pieces(which):
         optimizer.step()
         losses.append(loss.item())
         del loss
-    reserved = 0 if SMALL else torch.cuda.max_memory_reserved()
-    return {"losses": losses, "ballast": ballast.bytes(), "reserved": reserved}
+    return losses
+
+
+def emptying(which):
+    """What an evaluation keeps takes pieces of the blocks that training has left, and then it needs such a block whole."""
+    unit = GIB >> (7 if which == 0 else 8)
+    count, kept = ((3, 110), (4, 100), (5, 90))[which]
+    model = CutUp(8 * unit, 64 * unit, [size * unit for size in (20, *[kept] * count)]).to(DEVICE)
+    # Gradients and momentum, what the training keeps, and half of a block.
+    ballast = Ballast((2 * (8 + 64) + 20 + kept * count + kept // 2) * unit)
+    losses = descend(model)
+    model.eval()
+    with torch.no_grad():
+        losses.append(model(torch.linspace(-1, 1, 8 * 256, device=DEVICE).view(8, 256)).square().mean().item())
+    return {"losses": losses, "ballast": ballast.bytes()}
 
 
 def peak():
     return 0 if SMALL else torch.cuda.max_memory_allocated()
 
 
-CASES = {function.__name__: function for function in (foreach, outputs, load, offload, chunked, pieces)}
+CASES = {function.__name__: function for function in (foreach, states, outputs, load, offload, chunked, pieces, emptying)}
 
 
 def main(case, which):
