@@ -39,8 +39,9 @@ class Case:
     # Where what it saves of the bare run's peak is compared: so much is left of what that took beside parameters, gradients and
     # state.
     saves: float = 0.0
-    # Where it is a matter of pieces: the allocator's settings, beside which no segment grows. The card's size is looked for, and
-    # that it runs there is what is measured.
+    # Where it is a matter of pieces: a card on which they are what is too much is looked for, and that it runs there is what is
+    # measured; and the allocator's settings, beside which no segment grows.
+    in_pieces: bool = False
     settings: str = ""
     # What its command has beside the case and the model; `{scratch}` is a directory.
     words: tuple = ()
@@ -55,13 +56,13 @@ CASES = {
     # It changes the numbers, and says so: the losses are only to be near.
     "states": Case(
         "optimizer", 0.02, lambda expected: expected["needs"], is_first=False,
-        words=("--output_dir", "{scratch}", "--per_device_train_batch_size", "2", "--disable_tqdm", "True"),
+        words=("--output_dir", "{scratch}", "--per_device_train_batch_size", "2", "--save_strategy", "no"),
     ),
     "outputs": Case("outputs-to-ram", 0.0, lambda expected: expected["needs"]),
     "load": Case("load-to-cpu", 0.0, lambda expected: expected["at_least"], "loaded"),
     "offload": Case("offload", 0.0, saved, is_first=False, saves=0.6),
-    "pieces": Case("early-release", 0.0, lambda expected: expected["needs"], is_first=False, settings="max_split_size_mb:1024"),
-    "emptying": Case("empty-cache", 0.0, None, is_first=False),
+    "pieces": Case("early-release", 0.0, lambda expected: expected["needs"], is_first=False, in_pieces=True, settings="max_split_size_mb:1024"),
+    "emptying": Case("empty-cache", 0.0, None, is_first=False, in_pieces=True),
     "chunked": Case("chunked-loss", 1e-4, saved, is_first=False, saves=1.0),
 }
 MODELS = (0, 1, 2)
@@ -99,7 +100,8 @@ def differ(one, other):
 
 def measure_pieces(oomph, case, model, directory, results):
     """The same command on smaller and smaller cards, until the remedy is offered for one; it must run there."""
-    asked, settings = CASES[case], {SETTINGS: CASES[case].settings}
+    asked = CASES[case]
+    settings = {SETTINGS: asked.settings} if asked.settings else {}
     words = [sys.executable, str(PROGRAM), case, str(model)]
     bare = said(run([*words, "--bare"], more=settings))
     line = {"case": case, "model": model, "cause": None, "first": None, "right": False}
@@ -114,12 +116,16 @@ def measure_pieces(oomph, case, model, directory, results):
         offered = [remedy for remedy in answer["remedies"] if remedy["available"] and remedy["id"] == asked.remedy]
         if not offered:
             continue
-        changed = run([oomph, "--headless", *words, "--left", str(left)], more={SETTINGS: offered[0]["env"][SETTINGS]})
+        changed = run([oomph, "--headless", *offered[0]["argv"]], offered[0]["patches"], settings | offered[0]["env"])
         cause = answer["findings"][0]["cause"] if answer["findings"] else None
         line |= {"cause": cause, "first": asked.remedy, "effect": offered[0]["effect"]}
         if changed.returncode != 0:
             return dict(line, why=f"it ran out again in {left}")
         again = said(changed)
+        if asked.predicted is None:
+            losses = differ(bare["losses"], again["losses"])
+            why = f"runs in {left} as it did not before; nothing more was promised"
+            return dict(line, right=losses <= asked.differ, losses=losses, bare=bare["peak"], why=why)
         predicted = asked.predicted(offered[0]["expected"]) - again["ballast"]
         losses, measured = differ(bare["losses"], again["losses"]), again["reserved"] - again["ballast"]
         is_right = losses <= asked.differ and measured <= left
@@ -130,7 +136,7 @@ def measure_pieces(oomph, case, model, directory, results):
 
 def measure(oomph, case, model, directory, results):
     asked = CASES[case]
-    if asked.settings:
+    if asked.in_pieces:
         return measure_pieces(oomph, case, model, directory, results)
     more = [word.format(scratch=directory / "written") for word in asked.words]
     words = [sys.executable, str(PROGRAM), case, str(model), *more]
@@ -154,8 +160,6 @@ def measure(oomph, case, model, directory, results):
     results.keep(recording, f"{case} {model} patched")
     losses = max(differ(bare["losses"], patched["losses"]), differ(bare.get("outputs", [1]), patched.get("outputs", [1])))
     line |= {"patches": first["patches"], "losses": losses, "bare": bare["peak"], "effect": first["effect"]}
-    if asked.predicted is None:
-        return dict(line, right=losses <= asked.differ, why="runs in the same memory; nothing more was promised")
     # The ballast is the same in both and would hide what is off.
     predicted, measured = asked.predicted(first["expected"]), patched[asked.measured] - patched["ballast"]
     if predicted is None:

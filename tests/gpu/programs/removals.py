@@ -360,13 +360,13 @@ def emptying(which):
     unit = GIB >> (7 if which == 0 else 8)
     count, kept = ((3, 110), (4, 100), (5, 90))[which]
     model = CutUp(8 * unit, 64 * unit, [size * unit for size in (20, *[kept] * count)]).to(DEVICE)
-    # Gradients and momentum, what the training keeps, and half of a block.
-    ballast = Ballast((2 * (8 + 64) + 20 + kept * count + kept // 2) * unit)
+    ballast = Ballast()
     losses = descend(model)
     model.eval()
     with torch.no_grad():
         losses.append(model(torch.linspace(-1, 1, 8 * 256, device=DEVICE).view(8, 256)).square().mean().item())
-    return {"losses": losses, "ballast": ballast.bytes()}
+    reserved = 0 if SMALL else torch.cuda.max_memory_reserved()
+    return {"losses": losses, "ballast": ballast.bytes(), "reserved": reserved}
 
 
 def peak():
