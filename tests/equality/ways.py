@@ -276,6 +276,9 @@ def be_a_shell(argv, way, row, work, environment, inner, slave, saying, hold):
             if error.errno == errno.ENOEXEC:
                 os.execve("/bin/sh", ["sh"] + argv, environment)
             os._exit(127 if error.errno == errno.ENOENT else 126)
+    # Of what the job writes to, only the terminal is the shell's too: the others are closed when the job has ended.
+    for fd in set(inner) - {slave}:
+        os.close(fd)
     if not row.setup:
         # As shells do, whoever of the two comes first. A setup may choose another group, which this would undo.
         try:
