@@ -178,22 +178,39 @@ pub(crate) struct Arguments<'a> {
     pub tokens: Vec<Token<'a>>,
     /// The separator if they are all in one word; words can't be inserted between them then.
     pub nested: Option<char>,
+    /// Of each token, whether it has the place of a name behind an option for alternating names and values. Made once: a
+    /// command may have tens of thousands of words (`*.jpg`).
+    pair_names: Vec<bool>,
 }
 
 impl<'a> Arguments<'a> {
     /// Of whole words; `first` is the index of the first one in the command.
     pub(crate) fn of_words(words: &'a [Word], first: usize) -> Arguments<'a> {
+        let tokens = words.iter().enumerate().map(|(k, word)| Token {
+            text: text(word),
+            at: first + k,
+            from: 0,
+        });
+        Arguments::new(tokens.collect(), None)
+    }
+
+    fn new(tokens: Vec<Token<'a>>, nested: Option<char>) -> Arguments<'a> {
+        let (mut is_of_group, mut is_name) = (false, false);
+        let place = |token: &Token<'_>| {
+            let is_here = is_name;
+            if token.is_option() {
+                is_of_group = is_one(&spellings().groups, token.text);
+                is_name = is_of_group;
+            } else {
+                is_name = is_of_group && !is_name;
+            }
+            is_here
+        };
+        let pair_names = tokens.iter().map(place).collect();
         Arguments {
-            tokens: words
-                .iter()
-                .enumerate()
-                .map(|(k, word)| Token {
-                    text: text(word),
-                    at: first + k,
-                    from: 0,
-                })
-                .collect(),
-            nested: None,
+            tokens,
+            nested,
+            pair_names,
         }
     }
 
@@ -214,10 +231,7 @@ impl<'a> Arguments<'a> {
             }
             from += piece.len() + separator.len_utf8();
         }
-        Some(Arguments {
-            tokens,
-            nested: Some(separator),
-        })
+        Some(Arguments::new(tokens, Some(separator)))
     }
 
     /// The place before token `k`, or after the last one; none without tokens.
@@ -408,11 +422,7 @@ impl<'a> Arguments<'a> {
 
     /// Whether this token follows an option for a group and alternating names and values.
     fn is_in_pairs(&self, k: usize) -> bool {
-        let before = self.tokens[..k].iter();
-        let option = before.rev().position(|token| token.is_option());
-        option.is_some_and(|distance| {
-            distance % 2 == 0 && is_one(&spellings().groups, self.tokens[k - 1 - distance].text)
-        })
+        self.pair_names.get(k).is_some_and(|is_name| *is_name)
     }
 
     /// Whether the token can't be the value of an option in front of it.
@@ -492,6 +502,30 @@ mod tests {
             ..value
         };
         assert!(Arguments::inside(quoted, ' ').is_none());
+    }
+
+    #[test]
+    fn names_and_values_alternate_behind_an_option_for_a_group() {
+        let words = "p.py a.b --opts train.batch 4 other.key x --opts=1 c.d e.f".split(' ');
+        let words: Vec<Word> = words.map(Word::from).collect();
+        let arguments = Arguments::of_words(&words, 0);
+        let names: Vec<&str> = arguments.all().map(|hit| hit.name).collect();
+        assert_eq!(
+            names,
+            ["--opts", "train.batch", "other.key", "--opts"],
+            "as yacs takes them"
+        );
+    }
+
+    /// `train.py data/*.jpg`: a look back from each word would take minutes.
+    #[test]
+    fn tens_of_thousands_of_words_are_read_at_once() {
+        let words: Vec<Word> = (0..60_000)
+            .map(|k| Word::from(format!("img_{k}.jpg").as_str()))
+            .collect();
+        let began = std::time::Instant::now();
+        assert_eq!(Arguments::of_words(&words, 0).all().count(), 0);
+        assert!(began.elapsed() < std::time::Duration::from_secs(10));
     }
 
     #[test]
