@@ -191,7 +191,7 @@ fn capacity() {
     outside_is_small(&replayed);
     // No step had needed what the one that failed wanted.
     let batch = &remedy(&replayed, RemedyId::Batch).expectation;
-    assert_eq!((batch.needs, batch.fits), (None, None));
+    assert_eq!((batch.needs(), batch.fits), (None, None));
     assert!(batch.at_least.is_some());
 }
 

@@ -3,6 +3,7 @@
 //! rehearsal.
 
 use super::estimate::{ActivationReduction, Allocator, Estimate, Target};
+use super::need::Need;
 use super::rehearsed::Rehearsed;
 use super::replay::{AllocatorSettings, ReplayRoom, Replayed, replay_until_steady};
 use super::trace::Trace;
@@ -33,8 +34,7 @@ const EXACTLY: f64 = 0.002;
 /// What a run needs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Requirement {
-    /// What PyTorch's allocator must be able to reserve.
-    pub needs: Estimate,
+    pub needs: Need,
     /// Whether only the lower end is known.
     pub is_bound: bool,
     pub basis: Basis,
@@ -73,7 +73,7 @@ impl Requirement {
         };
         if let Some(played) = nearest {
             return Some(Requirement {
-                needs: seen.within(played.needs),
+                needs: Need::of(seen.within(played.needs)),
                 is_bound: false,
                 basis: played.basis,
                 replayed: played.step,
@@ -83,7 +83,7 @@ impl Requirement {
             let needs = seen.within(needs);
             return Some(Requirement {
                 // The run reserved more than its rehearsal would: how much of that is needed is not known.
-                needs: needs.up_to(seen.most.unwrap_or(needs.high)),
+                needs: Need::of(needs.up_to(seen.most.unwrap_or(needs.high))),
                 is_bound: false,
                 basis: Basis::Rehearsed,
                 replayed: None,
@@ -91,11 +91,11 @@ impl Requirement {
         }
         let high = seen.most;
         Some(Requirement {
-            needs: Estimate::new(
+            needs: Need::of(Estimate::new(
                 seen.least,
+                rank.allocated_peak,
                 high.unwrap_or(seen.least),
-                high.unwrap_or(seen.least),
-            ),
+            )),
             is_bound: high.is_none(),
             basis: Basis::Measured,
             replayed: None,
@@ -105,8 +105,8 @@ impl Requirement {
     /// Whether a run fits where PyTorch may reserve so much; `None` where that is not known.
     pub fn fits(&self, room: Bytes) -> Option<bool> {
         match (
-            self.needs.low > room,
-            self.needs.high <= room,
+            self.needs.low() > room,
+            self.needs.high() <= room,
             self.is_bound,
         ) {
             (true, _, _) => Some(false),
@@ -337,11 +337,11 @@ mod tests {
             let billions = |bytes: Bytes| bytes.0 as f64 / 1e9;
             let within = ran_out * 0.985..ran * 1.015;
             assert!(
-                within.contains(&billions(needs.needs.likely)),
+                within.contains(&billions(needs.needs.likely())),
                 "{name}: {needs:?}"
             );
-            assert!(billions(needs.needs.low) <= ran, "{name}: {needs:?}");
-            assert!(billions(needs.needs.high) >= ran_out, "{name}: {needs:?}");
+            assert!(billions(needs.needs.low()) <= ran, "{name}: {needs:?}");
+            assert!(billions(needs.needs.high()) >= ran_out, "{name}: {needs:?}");
         }
     }
 
@@ -352,20 +352,20 @@ mod tests {
         let needs = Requirement::of_run(run, None).expect("a bound");
         let oom = run.oom().expect("an OOM");
         let wanted = oom.allocated().unwrap() + oom.requested().unwrap();
-        assert!(needs.needs.low >= wanted);
+        assert!(needs.needs.low() >= wanted);
         assert_eq!(needs.fits(wanted - Bytes(1)), Some(false));
 
         let whole = state("vit");
         let run = whole.run().expect("a run");
         let rank = &run.ranks[0];
         let needs = Requirement::of_run(run, None).expect("a figure");
-        assert!(needs.needs.low >= rank.allocated_peak);
+        assert!(needs.needs.low() >= rank.allocated_peak);
         assert_eq!(needs.fits(rank.reserved_peak), Some(true));
         assert_eq!(needs.fits(rank.allocated_peak - Bytes(1)), Some(false));
         let other = Requirement::of_run(run, Some("expandable_segments:True")).expect("a figure");
         assert!(
-            other.needs.low >= rank.allocated_peak
-                && other.needs.high < rank.reserved_peak.scale(1.1)
+            other.needs.low() >= rank.allocated_peak
+                && other.needs.high() < rank.reserved_peak.scale(1.1)
         );
     }
 }

@@ -8,6 +8,9 @@ use crate::units::{Bytes, RunNumber};
 /// A run that ends after fewer steps has not shown its peak: the optimizer's state comes with the first.
 const WHOLE: u64 = 2;
 
+/// What lies above the end of a need by no more than this share counts as met: a segment of 2 or 20 MiB more.
+const SAME_NEED: f64 = 0.002;
+
 /// A prediction and what came of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Score {
@@ -18,6 +21,8 @@ pub struct Score {
     pub off: Option<f64>,
     /// Where only a need was predicted: by how much it missed what that can have been, between the peak and what was reserved.
     pub need_off: Option<f64>,
+    /// Whether the need was within what was said of it; `None` where none was said, or it has not shown its peak.
+    pub need: Option<NeedShown>,
     /// The same of the host's memory, of a run that ended well and whose need was no lower bound.
     pub ram_off: Option<f64>,
     /// The same of the moment that a remedy takes the cause away from: of what was allocated then, else of what went to RAM.
@@ -67,11 +72,42 @@ impl Score {
             run: run.number,
             off: off.map(|share| share - 1.0),
             need_off,
+            need: (is_whole && outcome.end != RunEnd::OutOfMemory)
+                .then(|| NeedShown::new(&prediction, &outcome))
+                .flatten(),
             ram_off: ram_off.map(|share| share - 1.0),
             relief_off: relief_off.map(|share| share - 1.0),
             held: (prediction.expected_to_fit().zip(fitted)).map(|(said, is)| said == is),
             prediction,
             outcome,
+        })
+    }
+}
+
+/// What a run that went well showed of a predicted need's upper end. It needs no less than it had allocated and no more than it
+/// had reserved: what it reserves beyond the predicted end may be cache that it can do without, or pieces that it cannot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NeedShown {
+    /// It reserved no more, or no more than was said beside the need.
+    Within,
+    /// It allocated no more, and reserved more.
+    Open,
+    /// It allocated more.
+    Above,
+}
+
+impl NeedShown {
+    fn new(said: &Prediction, outcome: &PredictionOutcome) -> Option<NeedShown> {
+        let most = said.within.map_or(said.needs?, |(_, most)| most);
+        let is_above = |is: Bytes, most: Bytes| is > most.scale(1.0 + SAME_NEED);
+        if is_above(outcome.peak?, most) {
+            return Some(NeedShown::Above);
+        }
+        // Where it was also said what it would reserve, and that came true, so is what it needs.
+        let reserves = said.reserved_within.map_or(most, |(_, reserves)| reserves);
+        Some(match is_above(outcome.reserved?, reserves.max(most)) {
+            true => NeedShown::Open,
+            false => NeedShown::Within,
         })
     }
 }
@@ -137,6 +173,10 @@ pub struct ScoreSheet {
     /// Those of which it was said whether they fit and which showed it, and how many of these were right.
     pub judged: usize,
     pub held: usize,
+    /// Of the needs that were predicted, and of which runs showed something: those that were within what was said, and those that
+    /// may have been more.
+    pub needs_within: usize,
+    pub needs_open: usize,
     /// Of the peaks and needs that were predicted and seen, of a run or of the moment that a remedy is for: how many, the median of how far off they were without
     /// its sign, and the one that was furthest off.
     pub peaks: usize,
@@ -154,6 +194,8 @@ impl ScoreSheet {
             sheet.count += 1;
             sheet.judged += usize::from(score.held.is_some());
             sheet.held += usize::from(score.held == Some(true));
+            sheet.needs_within += usize::from(score.need == Some(NeedShown::Within));
+            sheet.needs_open += usize::from(score.need == Some(NeedShown::Open));
             offs.extend(score.off.or(score.need_off).or(score.relief_off));
             let basis = score.prediction.basis;
             match sheet.bases.iter_mut().find(|(known, _)| *known == basis) {
@@ -319,6 +361,27 @@ mod tests {
         assert_eq!((sheet.count, sheet.peaks), (2, 2));
         assert!(near(sheet.worst, -0.5));
         assert_eq!(sheet.bases, [(Some(Basis::Estimated), 1), (None, 1)]);
+    }
+
+    /// What was promised as a need is held against a need: a run that reserved more than the promised end has not shown that it
+    /// needs no more.
+    #[test]
+    fn a_run_that_reserved_more_than_its_need_was_to_be_has_not_shown_it() {
+        let said = |most: f64| Prediction {
+            basis: Some(Basis::Estimated),
+            peak: Some(gib(18.0)),
+            needs: Some(gib(19.0)),
+            within: Some((gib(17.3), gib(most))),
+            ..Prediction::default()
+        };
+        // Each run reserved 1 GiB beside its peak.
+        let shown = |most: f64, end| ran(Some(said(most)), 5, 19.5, end);
+        assert_eq!(shown(21.4, finished()).need, Some(NeedShown::Within));
+        assert_eq!(shown(20.0, finished()).need, Some(NeedShown::Open));
+        assert_eq!(shown(19.0, finished()).need, Some(NeedShown::Above));
+        assert_eq!(shown(20.0, oom()).need, None);
+        let sheet = ScoreSheet::new(&[shown(20.0, finished()), shown(21.4, finished())]);
+        assert_eq!((sheet.needs_within, sheet.needs_open), (1, 1));
     }
 
     #[test]

@@ -79,8 +79,8 @@ pub fn predicted(state: &State, asked: &AskedChange) -> Result<Value, String> {
         "expected": {
             "verdict": expected.verdict().words(),
             "fits": expected.fits,
-            "needs": expected.needs,
-            "within": expected.within,
+            "needs": expected.needs(),
+            "within": expected.within(),
             "at_least": expected.at_least,
             "room": expected.room,
             "reserved": expected.reserved,

@@ -18,7 +18,8 @@ use crate::command::CommandLine;
 use crate::diagnosis::{LittleUse, Phrase};
 use crate::event::{OomRecord, Phase, RankChange};
 use crate::forecast::{
-    ActivationReduction, Allocator, Estimate, Forecast, Model, Observation, RecordedStep, Target,
+    ActivationReduction, Allocator, Estimate, Forecast, Model, Need, Observation, RecordedStep,
+    Target,
 };
 use crate::recognize::WorkloadKey;
 use crate::units::{Bytes, RunNumber};
@@ -283,7 +284,7 @@ impl<'a> RemedyPredictor<'a> {
                     return None;
                 }
                 let expectation = self.together(&[remedy]);
-                let says = expectation.needs.is_some() || expectation.futile.is_some();
+                let says = expectation.need.is_some() || expectation.futile.is_some();
                 says.then_some(expectation)
             }
             NeedFrom::Itself => None,
@@ -321,8 +322,8 @@ impl<'a> RemedyPredictor<'a> {
         let then = self.model.needs_under(&target, alloc_conf, cap)?;
         let then = Estimate::new(then.low.min(room), then.likely.min(room), then.high);
         Some(match then.high <= room {
-            true => fits_within(then, room, self.model.basis(&target)),
-            false => tight(then, room, self.model.basis(&target)),
+            true => fits_within(Need::of(then), room, self.model.basis(&target)),
+            false => tight(Need::of(then), room, self.model.basis(&target)),
         })
     }
 
@@ -331,9 +332,13 @@ impl<'a> RemedyPredictor<'a> {
         let target = self.target(&[]);
         let basis = self.model.basis(&target);
         match self.model.needs(&target) {
-            Forecast::Within(needs) if needs.high <= free => Some(fits_within(needs, free, basis)),
-            Forecast::Within(needs) => Some(tight(needs, free, basis)),
-            Forecast::Extrapolated(needs, how) => Some(extrapolated(needs, Some(free), how)),
+            Forecast::Within(needs) if needs.high <= free => {
+                Some(fits_within(Need::of(needs), free, basis))
+            }
+            Forecast::Within(needs) => Some(tight(Need::of(needs), free, basis)),
+            Forecast::Extrapolated(needs, how) => {
+                Some(extrapolated(Need::of(needs), Some(free), how))
+            }
             Forecast::AtLeast(..) | Forecast::Unknown => None,
         }
     }
@@ -473,16 +478,16 @@ impl<'a> RemedyPredictor<'a> {
             return match self.model.needs(&target) {
                 Forecast::Within(needs) => Expectation {
                     basis: self.model.basis(&target),
-                    ..beyond(needs)
+                    ..beyond(Need::of(needs))
                 },
-                Forecast::Extrapolated(needs, how) => extrapolated(needs, None, how),
+                Forecast::Extrapolated(needs, how) => extrapolated(Need::of(needs), None, how),
                 Forecast::AtLeast(..) | Forecast::Unknown => {
                     Expectation::unknown("it depends on how much memory is free there, or by then")
                 }
             };
         }
         let mut expectation = self.of_target(&target);
-        let is_open = expectation.needs.is_none() && expectation.fits.is_none();
+        let is_open = expectation.need.is_none() && expectation.fits.is_none();
         if self.phase == Phase::Optimizer && is_open && !has(RemedyEffect::LessFragmentation) {
             return futile(LittleUse::UnlikelyToHelp, NO_ACTIVATIONS);
         }

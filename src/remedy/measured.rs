@@ -4,7 +4,7 @@ use super::RemedyAction;
 use super::plan::{Expectation, Plan, Remedy};
 use super::proposal::Offering;
 use crate::diagnosis::Phrase;
-use crate::forecast::{Basis, EarlierOutcome, EarlierRun, Estimate};
+use crate::forecast::{Basis, EarlierOutcome, EarlierRun, Estimate, Need};
 use crate::units::Bytes;
 
 /// A run that made fewer steps has not shown what a later one needs.
@@ -56,18 +56,19 @@ fn measured(run: &EarlierRun, room: Option<Bytes>, failed_at: u64) -> Option<Exp
     if run.steps < FEWEST || allocated == Bytes::ZERO {
         return None;
     }
-    let reserved = reserved.max(allocated);
-    let spare = room
-        .filter(|room| reserved <= *room)
-        .map(|room| room - reserved);
+    let need = Need::of_run(allocated, reserved);
+    let spare = room.and_then(|room| need.spare_words(room));
     // What comes later than it went may need more.
     let is_far_enough = run.steps >= failed_at;
-    let verdict = match (spare, is_far_enough) {
-        (Some(spare), true) => format!(", fits with {spare} to spare"),
-        (Some(spare), false) => format!(", likely fits with {spare} to spare"),
+    let verdict = match (&spare, is_far_enough) {
+        (Some(spare), true) => format!(", fits with {spare}"),
+        (Some(spare), false) => format!(", likely fits with {spare}"),
         (None, _) => String::new(),
     };
-    let mut words = Phrase::from(format!("needs {reserved}{verdict}"));
+    let mut words = Phrase::from(format!("needs {}{verdict}", need.estimate().shown()));
+    if reserved > allocated {
+        words.push("; ", format!("reserved {reserved}"));
+    }
     words.push(
         "; ",
         format!(
@@ -80,8 +81,8 @@ fn measured(run: &EarlierRun, room: Option<Bytes>, failed_at: u64) -> Option<Exp
     }
     Some(Expectation {
         peak: Some(Estimate::exact(allocated)),
-        needs: Some(reserved),
-        within: Some((allocated, reserved)),
+        need: Some(need),
+        reserved: Some(Estimate::exact(reserved.max(allocated))),
         room,
         fits: (spare.is_some() && is_far_enough).then_some(true),
         basis: Some(Basis::Measured),
@@ -116,7 +117,7 @@ mod tests {
         let said = measured(&run(24, TRAINED), Some(gib(23.5)), 1).expect("measured");
         assert_eq!(
             said.words.to_string(),
-            "needs 13.0 GiB, fits with 10.5 GiB to spare; measured with the same command over 24 steps in session 20260102-030405-python3"
+            "needs 12.0 GiB (12.0–13.0), fits with at least 10.5 GiB to spare; reserved 13.0 GiB; measured with the same command over 24 steps in session 20260102-030405-python3"
         );
         assert_eq!((said.fits, said.basis), (Some(true), Some(Basis::Measured)));
         assert!(measured(&run(1, TRAINED), Some(gib(23.5)), 1).is_none());

@@ -7,7 +7,7 @@ use crate::diagnosis::{LittleUse, Phrase};
 use crate::event::{
     EDITS, PATCHES, Patch, Prediction, RamPrediction, Relief, SourceEdit, likely_fits,
 };
-use crate::forecast::{Basis, Estimate, Target};
+use crate::forecast::{Basis, Estimate, Need, Target};
 use crate::recognize::KnobPlace;
 use crate::units::Bytes;
 use serde::Serialize;
@@ -37,10 +37,9 @@ pub struct FileCopy {
 pub struct Expectation {
     /// Peak of allocated memory, to compare with the next run.
     pub peak: Option<Estimate>,
-    /// The need on the device, if known.
-    pub needs: Option<Bytes>,
-    /// The interval that the need is in.
-    pub within: Option<(Bytes, Bytes)>,
+    /// What it needs on the device, if known: what is allocated and cannot be given back.
+    #[serde(skip)]
+    pub need: Option<Need>,
     /// What the run will have reserved: also what it could give back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reserved: Option<Estimate>,
@@ -144,39 +143,49 @@ impl Expectation {
         }
     }
 
+    /// The likely figure of its need.
+    pub fn needs(&self) -> Option<Bytes> {
+        self.need.map(Need::likely)
+    }
+
+    /// The interval that its need is in.
+    pub fn within(&self) -> Option<(Bytes, Bytes)> {
+        self.need.map(Need::within)
+    }
+
     pub fn verdict(&self) -> FitVerdict {
         match (self.fits, self.futile) {
             (Some(true), _) => FitVerdict::Fits,
             (Some(false), _) if self.could_fit() => FitVerdict::LikelyWontFit,
             (Some(false), _) => FitVerdict::WontFit,
             (None, Some(what)) => FitVerdict::OfLittleUse(what),
-            (None, None) if likely_fits(self.within, self.room) => FitVerdict::LikelyFits,
+            (None, None) if likely_fits(self.within(), self.room) => FitVerdict::LikelyFits,
             (None, None) if self.ram.is_some_and(RamPrediction::likely_fits) => {
                 FitVerdict::LikelyFits
             }
-            (None, None) if self.needs.is_some() || self.ram.is_some() => FitVerdict::MayNotFit,
+            (None, None) if self.need.is_some() || self.ram.is_some() => FitVerdict::MayNotFit,
             (None, None) => FitVerdict::Unknown,
         }
     }
 
     /// Whether the least that it needs is there.
     fn could_fit(&self) -> bool {
-        let figures = self.within.zip(self.room);
+        let figures = self.within().zip(self.room);
         figures.is_some_and(|((least, _), room)| least <= room)
     }
 
     /// What is recorded of it with the run that it is about; `None` if it says nothing.
     pub fn prediction(&self) -> Option<Prediction> {
         let says = self.peak.is_some()
-            || self.needs.is_some()
+            || self.need.is_some()
             || self.ram.is_some()
             || self.relief.is_some()
             || self.fits.is_some();
         says.then(|| Prediction {
             basis: self.basis,
             peak: self.peak.map(|peak| peak.likely),
-            needs: self.needs,
-            within: self.within,
+            needs: self.needs(),
+            within: self.within(),
             reserved: self.reserved.map(|reserved| reserved.likely),
             reserved_within: self.reserved.map(|reserved| (reserved.low, reserved.high)),
             room: self.room,

@@ -91,9 +91,9 @@ fn in_json(command: &CommandLine, remedy: &Remedy) -> Value {
         "expected": {
             "verdict": remedy.expectation.verdict().words(),
             "fits": remedy.expectation.fits,
-            "needs": remedy.expectation.needs,
+            "needs": remedy.expectation.needs(),
             "peak": remedy.expectation.peak,
-            "within": remedy.expectation.within,
+            "within": remedy.expectation.within(),
             "at_least": remedy.expectation.at_least,
             "room": remedy.expectation.room,
             "ram": remedy.expectation.ram,

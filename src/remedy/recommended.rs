@@ -4,6 +4,7 @@
 use super::plan::{Expectation, FitVerdict, Remedy};
 use super::{RemedyEffect, RemedyId};
 use crate::diagnosis::{Cause, Help};
+use crate::forecast::Need;
 use crate::units::Bytes;
 
 /// What is expected of a run with a remedy, or with several together; the best first.
@@ -68,8 +69,8 @@ pub fn recommended(remedies: &[Remedy], cause: Option<Cause>) -> Option<usize> {
         figures.min().map(|(_, at)| at)
     };
     let at_most = |said: &Expectation| {
-        let most = said.within.map(|(_, most)| most);
-        most.or(said.needs).or(said.ram.map(|ram| ram.needs))
+        let most = said.need.map(Need::high);
+        most.or(said.ram.map(|ram| ram.needs))
     };
     first(Promise::Fits, false)
         .or_else(|| first(Promise::LikelyFits, false))
@@ -109,6 +110,7 @@ mod tests {
     use super::*;
     use crate::diagnosis::LittleUse;
     use crate::event::Basis;
+    use crate::forecast::Estimate;
     use crate::remedy::Availability;
 
     /// What a row says.
@@ -127,22 +129,22 @@ mod tests {
 
     fn remedy(id: RemedyId, says: RowSays) -> Remedy {
         let figure = Some(Bytes(1 << 30));
+        let need = figure.map(|bytes| Need::of(Estimate::exact(bytes)));
         let expectation = Expectation::default();
         let expectation = match says {
             Fits => Expectation {
                 fits: Some(true),
-                needs: figure,
+                need,
                 ..expectation
             },
             LikelyFits => Expectation {
-                needs: figure,
-                within: figure.zip(figure),
+                need,
                 room: figure,
                 basis: Some(Basis::Estimated),
                 ..expectation
             },
             MayNotFit => Expectation {
-                needs: figure,
+                need,
                 ..expectation
             },
             WontFit => Expectation {
@@ -203,7 +205,8 @@ mod tests {
         assert_eq!(recommends(Cause::Capacity, &rows), Some(Batch));
         let mut both = [remedy(Batch, MayNotFit), remedy(Recompute, MayNotFit)];
         for (remedy, most) in both.iter_mut().zip([9, 8]) {
-            remedy.expectation.within = Some((Bytes::gib(1), Bytes::gib(most)));
+            let (low, high) = (Bytes::gib(1), Bytes::gib(most));
+            remedy.expectation.need = Some(Need::of(Estimate::new(low, low, high)));
         }
         assert_eq!(recommended(&both, Some(Cause::Capacity)), Some(1));
     }

@@ -252,7 +252,7 @@ pub(in crate::remedy) mod shards_to_ram {
     /// What to write in the program, and what that comes to.
     fn in_code(offering: &Offering<'_>, moved: &Moved) -> Option<String> {
         let expected = offering.predictor.of_ranks(RankChange::Offload);
-        let figure = expected.needs?;
+        let figure = expected.needs()?;
         Some(format!(
             "in the code: offload_policy=CPUOffloadPolicy() in fully_shard, or cpu_offload=CPUOffload(offload_params=True): \
              needs {figure} then, {} go to RAM",

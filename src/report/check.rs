@@ -268,8 +268,8 @@ impl CheckResult {
         };
         match self.run.limit_verdict(limit) {
             CheckVerdict::Below => format!(
-                "below {name}{of}: {needs}, {} to spare",
-                room - needed.needs.likely
+                "below {name}{of}: {needs}, {}",
+                needed.needs.spare_words(room).unwrap_or_default()
             ),
             CheckVerdict::Above => format!("above {name}{of}: {needs}"),
             CheckVerdict::Unknown => {
@@ -309,7 +309,7 @@ impl CheckResult {
             Err(why) => json!({"unknown": why}),
         });
         let needs = run.requirement.map(|needed| {
-            let Estimate { low, likely, high } = needed.needs;
+            let Estimate { low, likely, high } = needed.needs.estimate();
             json!({
                 "low": low,
                 "likely": (!needed.is_bound).then_some(likely),
@@ -340,7 +340,7 @@ impl CheckResult {
 
 /// "14.3 GiB (14.2 GiB to 14.4 GiB; measured, step 3 replayed)"
 fn figure(needed: &Requirement) -> String {
-    let Estimate { low, likely, high } = needed.needs;
+    let Estimate { low, likely, high } = needed.needs.estimate();
     let basis = match (needed.basis, needed.replayed) {
         (Basis::Measured, Some(step)) => format!("measured, step {step} replayed"),
         (basis, _) => basis.word().into(),
@@ -397,6 +397,7 @@ fn of_growth_in_json(growth: &GrowthSince) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::forecast::Need;
 
     fn line(line: &str, text: Option<&str>, mib: u64) -> LineAtPeak {
         LineAtPeak {
@@ -410,7 +411,7 @@ mod tests {
         let [low, high] = [low, high].map(Bytes::mib);
         CheckedRun {
             requirement: Some(Requirement {
-                needs: Estimate::new(low, low, high),
+                needs: Need::of(Estimate::new(low, low, high)),
                 is_bound: false,
                 basis: Basis::Measured,
                 replayed: None,

@@ -2,7 +2,8 @@
 
 use crate::document::{RunProof, proof_words};
 use crate::event::{Basis, CopyTime, Prediction, Relief, ReliefMoment, RunEnd};
-use crate::forecast::score::{self, Score, ScoreSheet};
+use crate::forecast::Estimate;
+use crate::forecast::score::{self, NeedShown, Score, ScoreSheet};
 use crate::remedy::NumericsProof;
 use crate::state::{Run, State};
 use crate::units::{Bytes, RunNumber};
@@ -41,8 +42,22 @@ pub fn verdict(run: &Run) -> Option<String> {
     };
     let relieved = relieved.map_or(String::new(), |words| format!("; {words}"));
     let met = met(predicted, off);
+    let open = open_need(&score).map_or(String::new(), |words| format!("; {words}"));
     Some(format!(
-        "run {number}: peak {peak}{met}{rests_on}{relieved}"
+        "run {number}: peak {peak}{met}{rests_on}{open}{relieved}"
+    ))
+}
+
+/// "22.2 GiB reserved, above the 17.3–21.4 GiB that it was to need: whether it needs more is not shown"
+fn open_need(score: &Score) -> Option<String> {
+    if score.need != Some(NeedShown::Open) {
+        return None;
+    }
+    let (reserved, needs) = (score.outcome.reserved?, score.prediction.needs?);
+    let (low, high) = score.prediction.within.unwrap_or((needs, needs));
+    let said = Estimate::new(low, needs, high).ends();
+    Some(format!(
+        "{reserved} reserved, above the {said} that it was to need: whether it needs more is not shown"
     ))
 }
 
@@ -248,6 +263,11 @@ pub fn summary(sheet: &ScoreSheet) -> Option<String> {
         0 => String::new(),
         judged => format!("; {} of {judged} fitted or ran out as said", sheet.held),
     };
+    let open = match sheet.needs_open {
+        0 => String::new(),
+        1 => "; one reserved more than it was to need, so its need is not shown".into(),
+        n => format!("; {n} reserved more than they were to need, so their need is not shown"),
+    };
     let off = match (sheet.peaks, sheet.median, sheet.worst) {
         (1, _, Some(worst)) if sheet.count == 1 => {
             format!("; its peak was off by {}", percent(worst))
@@ -260,7 +280,7 @@ pub fn summary(sheet: &ScoreSheet) -> Option<String> {
         ),
         _ => String::new(),
     };
-    Some(format!("{relaunches}{bases}{held}{off}"))
+    Some(format!("{relaunches}{bases}{held}{off}{open}"))
 }
 
 fn rests_on(basis: Option<Basis>) -> String {
@@ -330,6 +350,13 @@ mod tests {
         assert_eq!(
             beside(&more).expect("words"),
             "10.0 GiB (rehearsed), off by +10.0 %"
+        );
+        // What was said of the need is held against what can be needed, not against all that was reserved.
+        let mut open = run(true, RunEnd::Finished, 10.0);
+        open.prediction_outcome.as_mut().expect("one").reserved = Some(Bytes::gib(12));
+        assert_eq!(
+            verdict(&open),
+            "run 2: peak 10.0 GiB, as predicted (rehearsed); 12.0 GiB reserved, above the 11.0 GiB that it was to need: whether it needs more is not shown"
         );
         let again = run(true, RunEnd::OutOfMemory, 23.0);
         assert_eq!(

@@ -11,6 +11,7 @@ use oomph::event::{
     ProcessHost,
 };
 use oomph::forecast::{BatchRoom, RoomBasis};
+use oomph::forecast::{Estimate, Need};
 use oomph::remedy::{Expectation, Remedy};
 use oomph::ui::{ChildScreen, Elsewhere, Pace, Pane, RecordedOutput, Replay, Subject, Theme, View};
 use oomph::units::{Bytes, Moment};
@@ -620,11 +621,11 @@ fn oom_many() -> Story {
 fn oom_unsure() -> Story {
     let mut story = oom_capacity();
     story.remedies[0].expectation = Expectation {
-        needs: Some(crate::frames::story::gib(22.9)),
-        within: Some((
+        need: Some(Need::of(Estimate::new(
             crate::frames::story::gib(21.4),
+            crate::frames::story::gib(22.9),
             crate::frames::story::gib(24.8),
-        )),
+        ))),
         room: Some(crate::frames::story::gib(23.1)),
         words: "may not fit: needs 22.9 GiB (21.4–24.8), 23.1 GiB available".into(),
         ..Expectation::default()
@@ -670,7 +671,9 @@ fn oom_fragmentation() -> Story {
              allocator join its free pieces.",
         );
     story.remedies.rotate_left(1);
-    story.remedies[0].expectation.needs = Some(crate::frames::story::gib(19.6));
+    story.remedies[0].expectation.need = Some(oomph::forecast::Need::of(
+        oomph::forecast::Estimate::exact(crate::frames::story::gib(19.6)),
+    ));
     story.remedies[0].expectation.fits = Some(true);
     story.remedies[0].expectation.words = "needs 19.6 GiB, fits with 4.0 to spare".into();
     story

@@ -3,6 +3,7 @@
 use crate::frames::story::{clauses, gib};
 use oomph::command::Word;
 use oomph::diagnosis::Phrase;
+use oomph::forecast::{Estimate, Need};
 use oomph::remedy::{Alteration, Availability, Edit, Expectation, Remedy, RemedyId};
 
 /// The remedies of the main job, for `python train.py --batch-size 64`.
@@ -28,7 +29,7 @@ pub fn remedies() -> Vec<Remedy> {
             files: Vec::new(),
             changes: "--batch-size 64→32 +--grad-accum 2".into(),
             expectation: Expectation {
-                needs: Some(gib(14.6)),
+                need: Some(Need::of(Estimate::exact(gib(14.6)))),
                 at_least: None,
                 fits: Some(true),
                 words: "needs 14.6 GiB, fits with 9.0 to spare".into(),
@@ -52,7 +53,7 @@ pub fn remedies() -> Vec<Remedy> {
             files: Vec::new(),
             changes: "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True".into(),
             expectation: Expectation {
-                needs: Some(gib(24.2)),
+                need: Some(Need::of(Estimate::exact(gib(24.2)))),
                 at_least: None,
                 fits: Some(false),
                 words: "needs 24.2 GiB, 0.6 more than there is".into(),
@@ -73,7 +74,7 @@ pub fn remedies() -> Vec<Remedy> {
             files: Vec::new(),
             changes: String::new(),
             expectation: Expectation {
-                needs: None,
+                need: None,
                 at_least: None,
                 fits: None,
                 words: "unknown".into(),
@@ -103,7 +104,7 @@ pub fn with_samples() -> Vec<Remedy> {
             }],
             changes: "+--seq-len 512".into(),
             expectation: Expectation {
-                needs: None,
+                need: None,
                 words: "unknown".into(),
                 ..Expectation::default()
             },
@@ -130,8 +131,7 @@ pub fn in_ram() -> Vec<Remedy> {
         }],
         changes: "patched at runtime: what the forward of GPT saves waits in RAM".into(),
         expectation: Expectation {
-            needs: Some(gib(11.4)),
-            within: Some((gib(11.2), gib(12.0))),
+            need: Some(Need::of(Estimate::new(gib(11.2), gib(11.4), gib(12.0)))),
             room: Some(gib(23.5)),
             words: clauses(words),
             ..Expectation::default()
@@ -191,7 +191,7 @@ pub fn candidates() -> Vec<Remedy> {
         }],
         changes: format!("{at}  {name} = 64→32"),
         expectation: Expectation {
-            needs: Some(gib(14.6)),
+            need: Some(Need::of(Estimate::exact(gib(14.6)))),
             fits: Some(true),
             words: "needs 14.6 GiB, fits with 9.0 to spare".into(),
             ..Expectation::default()

@@ -7,7 +7,7 @@ use super::verdict::{
 };
 use crate::diagnosis::Phrase;
 use crate::event::Phase;
-use crate::forecast::{Basis, Estimate, Forecast, SeenIn, Target, Unseen};
+use crate::forecast::{Basis, Estimate, Forecast, Need, SeenIn, Target, Unseen};
 use crate::remedy::plan::Expectation;
 use crate::units::Bytes;
 
@@ -40,13 +40,13 @@ impl RemedyPredictor<'_> {
         let expectation = match self.model.needs(target) {
             Forecast::Unknown => Expectation::unknown(self.guess(target)),
             Forecast::Within(needs) => match self.room {
-                None => beyond(needs),
+                None => beyond(Need::of(needs)),
                 Some(room) if needs.high <= room => {
-                    fits_within(needs, room, self.model.basis(target))
+                    fits_within(Need::of(needs), room, self.model.basis(target))
                 }
-                Some(room) => tight(needs, room, self.model.basis(target)),
+                Some(room) => tight(Need::of(needs), room, self.model.basis(target)),
             },
-            Forecast::Extrapolated(needs, how) => extrapolated(needs, self.room, how),
+            Forecast::Extrapolated(needs, how) => extrapolated(Need::of(needs), self.room, how),
             Forecast::AtLeast(least, Unseen::NoStep) if self.room.is_none_or(|r| least <= r) => {
                 let mut words = Expectation::unknown(self.guess(target)).words;
                 words.extend(&format!(" (at least {least})"));
@@ -103,13 +103,13 @@ impl RemedyPredictor<'_> {
         }
         let basis = self.model.basis(target);
         let has_no_figure = |(low, high)| is_nobodys(Estimate::new(low, low, high), basis);
-        if expectation.within.is_some_and(has_no_figure) {
+        if expectation.within().is_some_and(has_no_figure) {
             // No figure to hold the run against.
             expectation.peak = None;
         }
         let peak = expectation.peak;
         // What the chart and the run's end compare with is allocated.
-        if let (Some(peak), Some(needs)) = (peak, expectation.needs)
+        if let (Some(peak), Some(needs)) = (peak, expectation.needs())
             && expectation.fits != Some(false)
             && peak.likely.to_string() != needs.to_string()
         {

@@ -4,7 +4,7 @@ use super::RemedyPredictor;
 use super::verdict::{at_least, beyond, fits_within, tight};
 use crate::calibration::{EXPANDABLE, FEW_PIECES_NEED};
 use crate::event::Basis;
-use crate::forecast::{Allocator, Estimate};
+use crate::forecast::{Allocator, Estimate, Need};
 use crate::remedy::plan::Expectation;
 use crate::units::Bytes;
 
@@ -42,12 +42,13 @@ impl RemedyPredictor<'_> {
 
     /// An estimate beside the memory that there is; `may_fit` is false where nothing says that all of the run is in it.
     pub fn estimated(&self, needs: Estimate, may_fit: bool) -> Expectation {
+        let need = Need::of(needs);
         let said = match self.room {
-            None => beyond(needs),
+            None => beyond(need),
             Some(room) if needs.high <= room && may_fit => {
-                fits_within(needs, room, Some(Basis::Estimated))
+                fits_within(need, room, Some(Basis::Estimated))
             }
-            Some(room) => tight(needs, room, Some(Basis::Estimated)),
+            Some(room) => tight(need, room, Some(Basis::Estimated)),
         };
         Expectation {
             basis: Some(Basis::Estimated),

@@ -2,7 +2,7 @@
 
 use crate::diagnosis::{LittleUse, Phrase};
 use crate::event::InputSizes;
-use crate::forecast::{Basis, Estimate, Progress};
+use crate::forecast::{Basis, Estimate, Need, Progress};
 use crate::remedy::plan::Expectation;
 use crate::units::Bytes;
 
@@ -39,34 +39,33 @@ pub fn is_nobodys(needs: Estimate, basis: Option<Basis>) -> bool {
 }
 
 /// All of the interval fits: it is known to, unless the figure is only estimated.
-pub fn fits_within(needs: Estimate, room: Bytes, basis: Option<Basis>) -> Expectation {
+pub fn fits_within(need: Need, room: Bytes, basis: Option<Basis>) -> Expectation {
+    let needs = need.estimate();
     if is_nobodys(needs, basis) {
         // What is left of the room is as open.
         let words = format!("needs {}, likely fits in {room}", needs.ends());
         return Expectation {
             basis,
-            ..needing(needs, Some(room), None, words.into())
+            ..needing(need, Some(room), None, words.into())
         };
     }
-    let (spare, shown) = (room - needs.likely, needs.shown());
+    let spare = need.spare_words(room).unwrap_or_default();
+    let shown = needs.shown();
     let (fits, words) = match basis {
-        Some(Basis::Estimated) => (
-            None,
-            format!("needs {shown}, likely fits with {spare} to spare"),
-        ),
-        Some(Basis::Measured | Basis::Rehearsed) | None => (
-            Some(true),
-            format!("needs {shown}, fits with {spare} to spare"),
-        ),
+        Some(Basis::Estimated) => (None, format!("needs {shown}, likely fits with {spare}")),
+        Some(Basis::Measured | Basis::Rehearsed) | None => {
+            (Some(true), format!("needs {shown}, fits with {spare}"))
+        }
     };
     Expectation {
         basis,
-        ..needing(needs, Some(room), fits, words.into())
+        ..needing(need, Some(room), fits, words.into())
     }
 }
 
 /// It won't fit if the least that it needs is too much, likely won't if the likely need is, or else may not.
-pub fn tight(needs: Estimate, room: Bytes, basis: Option<Basis>) -> Expectation {
+pub fn tight(need: Need, room: Bytes, basis: Option<Basis>) -> Expectation {
+    let needs = need.estimate();
     let (fits, words) = if needs.low > room {
         let [low, shown_room] = needs.low.apart(room);
         let words = format!("won't fit: needs at least {low}, {shown_room} available");
@@ -89,7 +88,7 @@ pub fn tight(needs: Estimate, room: Bytes, basis: Option<Basis>) -> Expectation 
     };
     Expectation {
         basis,
-        ..needing(needs, Some(room), fits, words.into())
+        ..needing(need, Some(room), fits, words.into())
     }
 }
 
@@ -101,8 +100,7 @@ pub fn is_open(needs: Estimate, room: Bytes) -> bool {
 
 /// What is expected of a single sample, where there is nothing smaller.
 pub fn may_be_tried(said: Expectation) -> Expectation {
-    let figures = said.needs.zip(said.within);
-    let needs = figures.map(|(likely, (low, high))| Estimate::new(low, likely, high));
+    let needs = said.need.map(Need::estimate);
     match (said.fits, needs, said.room) {
         (Some(false), Some(needs), Some(room)) if is_open(needs, room) => {
             let (shown, room) = needs.shown_beside(room);
@@ -122,13 +120,14 @@ pub fn may_be_tried(said: Expectation) -> Expectation {
 }
 
 /// The need is known, the available memory is not.
-pub fn beyond(needs: Estimate) -> Expectation {
-    let words = Phrase::from(format!("needs {}", needs.shown()));
-    needing(needs, None, None, words.and("; ", ROOM_UNKNOWN))
+pub fn beyond(need: Need) -> Expectation {
+    let words = Phrase::from(format!("needs {}", need.estimate().shown()));
+    needing(need, None, None, words.and("; ", ROOM_UNKNOWN))
 }
 
 /// Extrapolated from the step that ran out of memory: it likely fits if the upper end does.
-pub fn extrapolated(needs: Estimate, room: Option<Bytes>, progress: Progress) -> Expectation {
+pub fn extrapolated(need: Need, room: Option<Bytes>, progress: Progress) -> Expectation {
+    let needs = need.estimate();
     // An interval from one figure to twice that chooses nothing by itself.
     let is_rough = needs.is_rough();
     let estimated = match is_rough {
@@ -169,15 +168,14 @@ pub fn extrapolated(needs: Estimate, room: Option<Bytes>, progress: Progress) ->
     };
     Expectation {
         basis: Some(Basis::Estimated),
-        ..needing(needs, room, fits, words)
+        ..needing(need, room, fits, words)
     }
 }
 
-fn needing(needs: Estimate, room: Option<Bytes>, fits: Option<bool>, words: Phrase) -> Expectation {
+fn needing(need: Need, room: Option<Bytes>, fits: Option<bool>, words: Phrase) -> Expectation {
     Expectation {
         peak: None,
-        needs: Some(needs.likely),
-        within: Some((needs.low, needs.high)),
+        need: Some(need),
         reserved: None,
         room,
         ram: None,
@@ -211,7 +209,10 @@ mod tests {
     fn a_verdict_and_its_figures_are_of_one_comparison() {
         let gib = |gib: f64| Bytes((gib * f64::from(1 << 30)) as u64);
         let room = gib(23.48);
-        let around = |likely: f64| Estimate::new(gib(likely - 0.2), gib(likely), gib(likely + 1.0));
+        let around = |likely: f64| {
+            let (low, high) = (gib(likely - 0.2), gib(likely + 1.0));
+            Need::of(Estimate::new(low, gib(likely), high))
+        };
         assert_eq!(
             tight(around(23.52), room, None).words,
             "likely won't fit: needs 23.52 GiB (23.32–24.52), 23.48 GiB available"

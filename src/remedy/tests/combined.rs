@@ -365,9 +365,9 @@ fn what_is_tried_for_a_moment_is_no_part_of_the_need() {
     run_out(&mut scene, 1, TRAIN, Some(said));
     let all = offers(&scene);
     let said = &one(&all, RemedyId::Batch).expectation;
-    let (peak, needs) = (said.peak.unwrap().likely, said.needs.unwrap());
+    let (peak, needs) = (said.peak.unwrap().likely, said.needs().unwrap());
     // The least and the most are far apart, and yet the figure between them is computed.
-    let (least, most) = said.within.unwrap();
+    let (least, most) = said.within().unwrap();
     assert!(
         most > least.scale(2.0) && said.words.contains(&needs.to_string()),
         "{said:?}"

@@ -128,7 +128,7 @@ fn beside_much_that_stays_the_same_pieces_count() {
 fn it_is_offered_where_no_segment_can_grow_and_the_replay_says_that_it_helps() {
     let (room, command, remedy) = offered(&CUT_UP).expect("a card on which it helps");
     assert!(matches!(remedy.availability, Availability::Offered));
-    assert!(remedy.expectation.needs.unwrap() <= room);
+    assert!(remedy.expectation.needs().unwrap() <= room);
     // Without a limit of the process PyTorch passes over it.
     assert_eq!(
         command,

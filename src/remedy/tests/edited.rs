@@ -44,7 +44,7 @@ fn any_batch_that_is_typed_has_its_need() {
     assert_eq!(of(2).verdict(), FitVerdict::Fits, "{:?}", of(2));
     assert_eq!(of(7).verdict(), FitVerdict::WontFit, "{:?}", of(7));
     assert_eq!(of(8).verdict(), FitVerdict::WontFit, "{:?}", of(8));
-    assert!(of(2).needs < of(3).needs, "{:?} {:?}", of(2), of(3));
+    assert!(of(2).needs() < of(3).needs(), "{:?} {:?}", of(2), of(3));
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn what_a_remedy_makes_needs_what_the_dialog_says_and_may_be_edited_further() {
         assert_eq!(need(planned.clone()), recompute.expectation);
         let at = planned.argv.iter().position(|word| *word == *"8");
         planned.argv[at.expect("the batch")] = "16".into();
-        assert!(need(planned).needs > recompute.expectation.needs);
+        assert!(need(planned).needs() > recompute.expectation.needs());
     });
 }
 

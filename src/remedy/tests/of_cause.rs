@@ -358,7 +358,7 @@ fn a_limit_for_splitting_is_offered_where_segments_may_not_grow_and_its_replay_s
     let (room, command, remedy) = fitting.expect("a room in which it helps");
     assert!(command.contains("max_split_size_mb:128"), "{command}");
     assert!(matches!(remedy.availability, Availability::Offered));
-    assert!(remedy.expectation.needs.unwrap() <= Bytes::gib(1).scale(room));
+    assert!(remedy.expectation.needs().unwrap() <= Bytes::gib(1).scale(room));
     // Where segments may grow nobody needs it.
     assert!(offered(room, vec![said]).is_none());
 }

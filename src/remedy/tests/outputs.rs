@@ -128,7 +128,7 @@ fn what_it_needs_is_an_estimate_and_says_what_ram_takes() {
     let said = &remedy.expectation;
     assert_eq!(said.basis, Some(Basis::Estimated));
     // 1.5 beside what was kept, and three times a batch; each batch ran beside 8.
-    assert_eq!(said.needs, Some(gib(3.0)));
+    assert_eq!(said.needs(), Some(gib(3.0)));
     let relief = said.prediction().and_then(|said| said.relief).unwrap();
     assert_eq!(relief.at, ReliefMoment::Evaluation);
     assert_eq!(relief.allocated, Some(gib(3.0)));

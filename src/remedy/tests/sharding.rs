@@ -162,7 +162,7 @@ fn shards_go_to_ram_by_the_programs_option_or_are_a_word_on_its_code() {
     assert!(
         to_ram
             .expectation
-            .needs
+            .needs()
             .is_some_and(|needs| needs >= Bytes::gib(18))
     );
     for (typed, becomes) in [
@@ -214,7 +214,7 @@ fn what_compiled_graphs_need_is_measured_and_never_taken_unasked() {
         let remedy = one(&all, RemedyId::CompileBudget).unwrap();
         assert!(remedy.is_offered());
         assert_eq!(
-            (remedy.expectation.needs, remedy.expectation.fits),
+            (remedy.expectation.needs(), remedy.expectation.fits),
             (None, None)
         );
         let words = &remedy.expectation.words;
@@ -242,7 +242,7 @@ fn what_compiled_graphs_need_is_measured_and_never_taken_unasked() {
     let findings = [super::finding(Cause::Capacity, None)];
     let inputs = super::of_staged(&scene, &findings);
     let expected = crate::remedy::expectation(&command, &inputs, &both);
-    assert_eq!((expected.needs, expected.fits), (None, None));
+    assert_eq!((expected.needs(), expected.fits), (None, None));
     // Nothing was compiled.
     let (_, all, _) = offers(&ran(TRAIN, Vec::new()));
     assert!(one(&all, RemedyId::CompileBudget).is_none());

@@ -336,14 +336,14 @@ pub(in crate::ui::dialogs) fn tone_of(verdict: FitVerdict) -> Tone {
 /// What it needs: a figure, a lower bound, or an interval where that is what is open.
 pub(super) fn need(expectation: &Expectation) -> String {
     let open = expectation.fits.is_none();
-    match (expectation.needs, expectation.at_least) {
-        (Some(needs), _) => match expectation.within.zip(expectation.room) {
-            Some(((low, high), room)) if open => {
-                let [low, high] = [low, high].map(|bytes| round_gib(bytes, room));
+    match (expectation.need, expectation.at_least) {
+        (Some(need), _) => match expectation.room {
+            Some(room) if open => {
+                let [low, high] = [need.low(), need.high()].map(|bytes| round_gib(bytes, room));
                 format!("{low}–{high} GiB")
             }
-            Some((_, room)) => needs.apart(room)[0].clone(),
-            None => needs.to_string(),
+            Some(room) => need.likely().apart(room)[0].clone(),
+            None => need.likely().to_string(),
         },
         (None, Some(least)) => match expectation.room {
             Some(room) => format!("≥ {}", least.apart(room)[0]),

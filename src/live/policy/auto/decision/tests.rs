@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::event::{Basis, Exit};
+use crate::forecast::{Estimate, Need};
 use crate::units::Bytes;
 
 fn candidate(remedies: &[RemedyId], fits: Option<bool>, alters: &[Alteration]) -> Candidate {
@@ -56,8 +57,7 @@ fn activations_go_to_ram_only_where_nothing_cheaper_fits() {
     let offload = |fits| candidate(&[RemedyId::Offload], fits, &[Alteration::Offloading]);
     let figure = Some(Bytes::gib(1));
     let mut likely = candidate(&[Batch], None, &[]);
-    likely.expectation.needs = figure;
-    likely.expectation.within = figure.zip(figure);
+    likely.expectation.need = figure.map(|bytes| Need::of(Estimate::exact(bytes)));
     likely.expectation.room = figure;
     let both = [offload(Some(true)), likely];
     let may = allowing(&[Permission::Offload]);
@@ -112,8 +112,11 @@ fn what_is_only_estimated_to_fit_is_tried_behind_what_is_known_to() {
     let estimated = |remedies: &[RemedyId], most: u64| {
         let mut candidate = candidate(remedies, None, &[]);
         candidate.expectation = Expectation {
-            needs: Some(Bytes::gib(8)),
-            within: Some((Bytes::gib(6), Bytes::gib(most))),
+            need: Some(Need::of(Estimate::new(
+                Bytes::gib(6),
+                Bytes::gib(8),
+                Bytes::gib(most),
+            ))),
             room: Some(Bytes::gib(10)),
             basis: Some(Basis::Estimated),
             ..Expectation::default()
