@@ -301,14 +301,15 @@ impl Model {
             Forecast::Within(peak) => Forecast::Within(peak.times(factors)),
             Forecast::Extrapolated(peak, progress) => {
                 let needs = peak.times(factors);
-                // A change that saves memory cannot make the step need more than it does without it.
+                // A change that saves memory cannot make the step need more than it does without it: each end is held to the
+                // same end, since the step that is as large as it can be is that large with the change as well.
                 let unchanged = self.extrapolated(&Target {
                     treatment: ActivationReduction::default(),
                     ..*target
                 });
                 let unchanged = unchanged.filter(|_| !target.treatment.is_none());
                 let needs = match unchanged {
-                    Some((peak, _)) => needs.no_more_than(peak.times(factors).likely),
+                    Some((peak, _)) => needs.no_more_than(peak.times(factors).high),
                     None => needs,
                 };
                 Forecast::Extrapolated(needs, progress)

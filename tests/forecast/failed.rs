@@ -226,3 +226,34 @@ fn what_was_there_before_the_step_grows_with_no_batch() {
         }
     }
 }
+
+/// What is combined with a smaller batch saves at the most what it is known to: the upper end of both is no middle of one of them.
+#[test]
+fn a_change_leaves_the_upper_end_what_the_change_is_known_to_save() {
+    for failed in measured().failed {
+        let model = failed.model_of(failed.record());
+        let high = |recomputed: bool, batch: u64| {
+            let treatment = ActivationReduction {
+                recomputed,
+                ..ActivationReduction::default()
+            };
+            let target = Target {
+                treatment,
+                ..target(batch)
+            };
+            match model.needs(&target) {
+                Forecast::Extrapolated(needs, _) => needs.high,
+                other => panic!("{other:?}"),
+            }
+        };
+        for batch in [failed.batch / 2, failed.batch] {
+            let (batch_alone, both) = (high(false, batch), high(true, batch));
+            let known = batch_alone.scale(oomph::calibration::CHECKPOINTING_LEAVES.2);
+            assert!(
+                known <= both && both <= batch_alone,
+                "{} at {batch}: {both} of {batch_alone}",
+                failed.name
+            );
+        }
+    }
+}

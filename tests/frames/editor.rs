@@ -85,6 +85,8 @@ fn remedies_together_have_one_figure_once_it_was_worked_out() {
     let words = shown(&story, &view);
     assert!(words.contains("together: needs "), "{words}");
     assert!(!words.contains("each on its own"), "{words}");
+    // Nothing else is needed beside it: said before anything is given up for it.
+    assert!(words.contains("smaller batch alone would do"), "{words}");
 }
 
 #[test]

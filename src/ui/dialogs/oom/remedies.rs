@@ -491,11 +491,31 @@ fn combined(page: Page, together: &[&Remedy]) -> Vec<StyledLine> {
         Some(Ok(need)) if !need.words.is_empty() => {
             let tone = tone_of(need.verdict());
             let words = page.theme.glyphs.spelled(&need.words);
-            let parts = vec![("together: ".into(), Tone::Dim), (words, tone)];
+            let mut parts = Vec::new();
+            if let Some(alone) = enough_alone(together) {
+                parts.push((format!("{alone}; "), Tone::Text));
+            }
+            parts.extend([("together: ".into(), Tone::Dim), (words, tone)]);
             page.labelled("expected", parts)
         }
         _ => each(page, together),
     }
+}
+
+/// That one of them would do: what is combined with it changes the training, or slows it, for nothing. Of several that would, the one
+/// that changes the training least.
+fn enough_alone(together: &[&Remedy]) -> Option<String> {
+    let of = |verdict: FitVerdict| {
+        let those = together
+            .iter()
+            .filter(move |remedy| remedy.expectation.verdict() == verdict);
+        those.min_by_key(|remedy| remedy.alters)
+    };
+    let fits = of(FitVerdict::Fits).map(|remedy| format!("{} alone would do", remedy.title));
+    fits.or_else(|| {
+        let remedy = of(FitVerdict::LikelyFits)?;
+        Some(format!("{} alone likely fits", remedy.title))
+    })
 }
 
 /// Where nothing is known of a combination yet: each remedy is told on its own, and that is said.
