@@ -11,7 +11,7 @@ use super::step::choice;
 use super::view::{Keyboard, View};
 use crate::diagnosis::Cause;
 use crate::remedy::RemedyId;
-use crate::ui::step::traced::{Grouping, StepView};
+use crate::ui::step::traced::{Grouping, ReadStep, StepView};
 use ratatui::layout::Rect;
 
 pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
@@ -104,7 +104,17 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
         }
         Action::Step(StepMove::Back | StepMove::Forward) => {
             let read = view.step.as_ref().and_then(StepView::read);
-            read.is_some_and(|read| read.grouping != Grouping::Flame)
+            read.is_some_and(|read| read.has_curve() && read.grouping != Grouping::Flame)
+        }
+        Action::Step(
+            StepMove::EventBack
+            | StepMove::EventForward
+            | StepMove::ToStart
+            | StepMove::ToEnd
+            | StepMove::ToPeak,
+        ) => {
+            let read = view.step.as_ref().and_then(StepView::read);
+            read.is_some_and(ReadStep::has_curve)
         }
         Action::NextSection => match &view.dialog {
             Some(Dialog::Oom(dialog)) => dialog.details != Details::Brief,

@@ -190,7 +190,7 @@ fn of_step(step: StepMove) -> &'static str {
         | StepMove::EventForward
         | StepMove::ToStart
         | StepMove::ToEnd
-        | StepMove::ToPeak => "no step was traced",
+        | StepMove::ToPeak => "no step's curve is shown: m goes to the lines of one",
     }
 }
 

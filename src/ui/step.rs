@@ -22,6 +22,7 @@ pub(super) mod layout;
 pub(super) mod traced;
 
 use super::canvas::{self, Canvas, StyledLine, columns as width_of};
+use super::chart as run_chart;
 use super::scene::Scene;
 use super::theme::{Glyphs, Tone};
 use super::view::View;
@@ -56,20 +57,18 @@ pub(super) fn draw(canvas: &mut Canvas, open: &StepView, view: &View, scene: &Sc
         }
         StepView::Failed(key) => return failed::draw(canvas, *key, view, scene),
     };
-    let layout = layout::arrange(canvas.area);
+    let layout = layout::arrange(canvas.area, read.grouping);
+    if read.grouping == Grouping::Growth {
+        growth_head(&mut canvas.at(layout.head), view, scene);
+        let below = layout.below();
+        let taken = draw_growth(&mut canvas.at(below), view, scene);
+        return draw_run_below(&mut canvas.at(below), taken, view, scene);
+    }
     title(&mut canvas.at(layout.title), read, view, scene);
     chart::draw(canvas, &layout, read);
-    head(
-        &mut canvas.at(layout.head),
-        read,
-        choice::retainers(view, scene),
-    );
-    match read.grouping {
-        Grouping::Flame => {
-            return flame::draw_with_modules(&mut canvas.at(layout.below()), read);
-        }
-        Grouping::Growth => return draw_growth(&mut canvas.at(layout.below()), view, scene),
-        Grouping::Lines | Grouping::Modules => {}
+    head(&mut canvas.at(layout.head), read);
+    if read.grouping == Grouping::Flame {
+        return flame::draw_with_modules(&mut canvas.at(layout.below()), read);
     }
     if let Some(area) = layout.bars {
         holdings::draw_categories(&mut canvas.at(area), read);
@@ -142,7 +141,10 @@ pub(super) fn draw_peak(canvas: &mut Canvas, view: &View, scene: &Scene) {
             flame::draw(canvas, read);
             return;
         }
-        Grouping::Growth => return draw_growth(canvas, view, scene),
+        Grouping::Growth => {
+            draw_growth(canvas, view, scene);
+            return;
+        }
         Grouping::Lines | Grouping::Modules => {}
     }
     let (bars, table) = layout::beside(canvas.area);
@@ -319,21 +321,31 @@ pub(super) fn higher_peak(read: &ReadStep, rank: &RankState) -> Option<(String, 
     Some((words, Tone::Warning))
 }
 
-/// Where the cursor is; where what stays is shown, when that was found: it is another moment than the cursor's.
-fn head(canvas: &mut Canvas, read: &ReadStep, found: Option<&(Moment, Retainers)>) {
-    if read.grouping == Grouping::Growth {
-        let after = found.map(|(_, found)| found.step);
-        let of_curve = after.filter(|step| *step != read.key.step);
-        let facts = [
-            Some((String::from("what stays between steps"), Tone::Strong)),
-            after.map(|step| (format!("after step {}", count(step)), Tone::Text)),
-            of_curve.map(|_| {
-                let words = format!("the curve above is step {}", count(read.key.step));
-                (words, Tone::Dim)
-            }),
-        ];
-        return facts_on_a_rule(canvas, facts.into_iter().flatten());
-    }
+/// Of what stays between steps: how far the run has come, beside which the steps stand that what is below was seen at.
+fn growth_head(canvas: &mut Canvas, view: &View, scene: &Scene) {
+    let process = choice::process(view, scene);
+    let now = process.map(
+        |(run, rank)| match run.oom().and_then(|oom| oom.record.as_ref()) {
+            Some(record) => {
+                let words = format!("memory ran out in step {}", count(record.step + 1));
+                (words, Tone::Wrong)
+            }
+            None if run.ended.is_some() => (
+                format!("{} steps ended", count(rank.steps.count)),
+                Tone::Text,
+            ),
+            None => (
+                format!("now step {}", count(rank.steps.count + 1)),
+                Tone::Text,
+            ),
+        },
+    );
+    let title = (String::from("what stays between steps"), Tone::Strong);
+    facts_on_a_rule(canvas, [Some(title), now].into_iter().flatten());
+}
+
+/// Where the cursor is.
+fn head(canvas: &mut Canvas, read: &ReadStep) {
     let anatomy = &read.anatomy;
     let end = anatomy.end();
     let place = match (read.cursor == read.peak, read.cursor == end) {
@@ -410,13 +422,44 @@ fn growth_widths(width: u16) -> (u16, u16) {
     }
 }
 
-fn draw_growth(canvas: &mut Canvas, view: &View, scene: &Scene) {
+/// Rows of the run's chart with its head, at the least and at the most.
+const RUN_CHART: std::ops::RangeInclusive<u16> = 8..=20;
+
+/// The run's own curve, where the list leaves rows: how it grew.
+fn draw_run_below(canvas: &mut Canvas, taken: u16, view: &View, scene: &Scene) {
+    let area = canvas.area;
+    let left = area.height.saturating_sub(taken.saturating_add(1));
+    let Some(device) = view
+        .device(scene.state)
+        .filter(|_| left >= *RUN_CHART.start())
+    else {
+        return;
+    };
+    let height = left.min(*RUN_CHART.end());
+    let below = Rect {
+        y: area.y + taken + 1,
+        height,
+        ..area
+    };
+    let mut below = canvas.at(below);
+    let mut inside = below.below_head(&[("memory of the run", Tone::Strong)]);
+    let choice = run_chart::Choice {
+        time: &view.time,
+        height: view.height,
+        compared: None,
+    };
+    run_chart::draw(&mut inside, scene.state, device, &choice);
+}
+
+/// Returns the rows that it took.
+fn draw_growth(canvas: &mut Canvas, view: &View, scene: &Scene) -> u16 {
     let area = canvas.area;
     let glyphs = canvas.theme.glyphs;
     // On each other nothing is wrapped for want of columns.
     let all = growth_lines(view, scene, area.width, glyphs);
     if all.len() <= usize::from(area.height) {
-        return lines(canvas, &all);
+        lines(canvas, &all);
+        return all.len() as u16;
     }
     let (left, right) = growth_widths(area.width);
     let kept = kept_alive(view, scene, left, glyphs);
@@ -429,7 +472,8 @@ fn draw_growth(canvas: &mut Canvas, view: &View, scene: &Scene) {
             ..area
         };
         let grew = grew(view, scene, right.width, canvas.theme.glyphs);
-        return lines(&mut canvas.at(right), &grew);
+        lines(&mut canvas.at(right), &grew);
+        return area.height;
     }
     let mut grew = grew(view, scene, area.width, canvas.theme.glyphs);
     if grew.len() + kept.len() > usize::from(area.height) {
@@ -451,6 +495,7 @@ fn draw_growth(canvas: &mut Canvas, view: &View, scene: &Scene) {
         ..area
     };
     lines(&mut canvas.at(lower), &grew);
+    area.height
 }
 
 /// What was found, or why nothing was looked for.
@@ -491,7 +536,7 @@ fn kept_alive(view: &View, scene: &Scene, width: u16, glyphs: &'static Glyphs) -
 fn of_search(found: &Retainers, width: u16, glyphs: &'static Glyphs) -> Vec<StyledLine> {
     let took = found.micros as f64 / 1e6;
     let title = format!(
-        " kept alive by (after step {}){}found in {took:.1} s",
+        " kept alive by (seen after step {}){}found in {took:.1} s",
         count(found.step),
         glyphs.separator
     );
@@ -662,9 +707,9 @@ fn of_steps(
 ) -> Vec<GrowthRow> {
     let since = match growth.steps() {
         1 => format!("in step {}", growth.from),
-        _ => format!("steps {}–{}", growth.from, growth.to),
+        _ => format!("in steps {}–{}", growth.from, growth.to),
     };
-    let mut rows = vec![GrowthRow::Title(format!("by line, {since}"))];
+    let mut rows = vec![GrowthRow::Title(format!("by line, seen {since}"))];
     rows.extend(growth.lines.iter().map(|of| GrowthRow::Grown {
         per_step: growth.each_step(of.bytes),
         bytes: of.bytes,
@@ -690,7 +735,7 @@ fn of_sums(
 ) -> Vec<GrowthRow> {
     let since = growing.first();
     let since = since.map_or(String::new(), |line| {
-        format!(", steps {}–{}", line.from_step, line.to_step)
+        format!(", seen in steps {}–{}", line.from_step, line.to_step)
     });
     let mut rows = vec![GrowthRow::Title(format!("by line{since}"))];
     rows.extend(growing.iter().map(|of| GrowthRow::Grown {

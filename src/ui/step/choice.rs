@@ -405,7 +405,7 @@ pub(in crate::ui) fn go(view: &mut View, wanted: StepMove, scene: &Scene) -> Opt
             read.cursor
         }
     };
-    if to != read.cursor {
+    if to != read.cursor && read.has_curve() {
         read.point_at(to);
     }
     // The pane shows what was last looked at.

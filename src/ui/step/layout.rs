@@ -9,10 +9,13 @@
 //!            │             lines
 //! flame graph, from 48 rows on
 //! ```
+//!
+//! What stays between steps is of no one step: it has the head, and all the rows below it.
 
 use crate::ui::chart::axis::BYTES_WIDTH;
 use crate::ui::layout::arranged;
 use crate::ui::scene::Scene;
+use crate::ui::step::traced::{Grouping, StepView};
 use crate::ui::view::View;
 use ratatui::layout::Rect;
 
@@ -72,10 +75,12 @@ impl StepLayout {
 
 /// The layout of a step that fills the screen between header and footer.
 pub(in crate::ui) fn step_layout(view: &View, scene: &Scene) -> StepLayout {
-    arrange(arranged(view, scene).body)
+    let read = view.step.as_ref().and_then(StepView::read);
+    let grouping = read.map_or(Grouping::default(), |read| read.grouping);
+    arrange(arranged(view, scene).body, grouping)
 }
 
-pub(super) fn arrange(area: Rect) -> StepLayout {
+pub(super) fn arrange(area: Rect, grouping: Grouping) -> StepLayout {
     let mut rest = area;
     let mut top = |height: u16| {
         let height = height.min(rest.height);
@@ -84,8 +89,13 @@ pub(super) fn arrange(area: Rect) -> StepLayout {
         rest.height -= height;
         taken
     };
-    let title = top(1);
-    let chart = top((area.height * 9 / 20).max(4));
+    let (of_title, of_chart) = match grouping {
+        Grouping::Lines | Grouping::Modules | Grouping::Flame => (1, (area.height * 9 / 20).max(4)),
+        // What stays is of no one step: neither its title nor its curve says anything of it.
+        Grouping::Growth => (0, 0),
+    };
+    let title = top(of_title);
+    let chart = top(of_chart);
     let head = top(1);
     let labels = u16::from(chart.height >= ROWS_FOR_LABELS);
     let inner = Rect {
@@ -169,7 +179,7 @@ mod tests {
         for width in (0..230).step_by(7) {
             for height in 0..70 {
                 let area = Rect::new(0, 1, width, height);
-                let layout = arrange(area);
+                let layout = arrange(area, Grouping::Lines);
                 let all = [
                     Some(layout.title),
                     layout.labels,

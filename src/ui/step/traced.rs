@@ -195,6 +195,11 @@ impl StepView {
 }
 
 impl ReadStep {
+    /// Whether its curve is shown, which has the cursor: what stays between steps is of no one step.
+    pub fn has_curve(&self) -> bool {
+        self.grouping != Grouping::Growth
+    }
+
     /// Moves the cursor to a position.
     pub(in crate::ui) fn point_at(&mut self, position: usize) {
         self.cursor = position.min(self.anatomy.end());

@@ -125,7 +125,7 @@ fn without_a_traced_step_what_grew_is_told_by_the_oom() {
     press(&story, &mut view, KeyCode::Esc);
     press(&story, &mut view, KeyCode::Char('s'));
     let text = crate::frames::text(&crate::frames::draw(&story, &view, 120, 36));
-    assert!(text.contains("by line, steps 4–36"), "{text}");
+    assert!(text.contains("by line, seen in steps 4–36"), "{text}");
     let row = "+96 MiB  3.00 GiB  train.py:41 build  model = GPT(config).to(device)";
     assert!(text.contains(row), "{text}");
 }
