@@ -96,13 +96,13 @@ fn busiest(story: &SessionStory) -> Option<&DeviceState> {
         .max_by_key(peak)
 }
 
-/// The largest `allocated` of each column, in eighths of a row.
+/// The largest `allocated` of each column, in eighths of a row: what its steps reached, where they are too short to be told apart.
 fn chart(text: &mut String, story: &SessionStory, device: &DeviceState) {
     let end = Moment(story.state.now.0.saturating_add(1));
     let axis = TimeAxis::of_runs(&story.state);
     let width = axis.seconds(end).max(1e-6) / WIDTH as f64;
     let bounds: Vec<Moment> = (0..=WIDTH).map(|n| axis.moment(n as f64 * width)).collect();
-    let columns = device.allocated.between(&bounds);
+    let columns = axis.allocated(&story.state, device, &bounds, WIDTH as f64);
     let highest = columns.iter().flatten().map(|bucket| bucket.max).max();
     let highest = highest.unwrap_or_default();
     let top = match device.capacity {
@@ -312,6 +312,32 @@ fn compared(text: &mut String, comparison: &Comparison) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Looks at the allocator fall on any part of a step: the training's curve is what its steps reached.
+    #[test]
+    fn the_curve_is_that_of_the_steps_and_not_of_the_looks() {
+        use crate::event::EventKind;
+        use crate::state::tests::staged::{StagedSession, gib, hello, sample, started, step};
+        let mut scene = StagedSession::default();
+        scene.add(0.0, started(1, 100, "python train.py"));
+        scene.add(0.5, hello(1, 100, None));
+        for count in 1..=400_u64 {
+            let at = 1.0 + count as f64 * 0.1;
+            let looked = 3.0 + (count * 7 % 11) as f64;
+            let reading = sample(100, 0, gib(looked), gib(15.0));
+            scene.add(at - 0.05, EventKind::Sample(reading));
+            scene.add(at, step(100, count, gib(3.0), gib(14.0)));
+        }
+        let story = SessionStory::new(scene.events);
+        let mut text = String::new();
+        chart(&mut text, &story, busiest(&story).expect("a device"));
+        let rows = text.lines().filter_map(|row| row.split(['┤', '│']).nth(1));
+        let highest = rows.map(str::trim).find(|row| !row.is_empty());
+        let highest = highest.expect("a curve");
+        // All of the run's columns but those before its first steps.
+        assert!(highest.chars().count() > WIDTH * 9 / 10, "{text}");
+        assert!(!highest.contains(' '), "{text}");
+    }
 
     #[test]
     fn a_night_at_the_dialog_is_left_out_of_the_chart() {

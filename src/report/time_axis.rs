@@ -1,6 +1,6 @@
 //! The time axis of a session's charts: long waits between runs are left out.
 
-use crate::state::{Run, State};
+use crate::state::{DeviceState, Run, SeriesBucket, State, StepBand, stay_below};
 use crate::units::Moment;
 use std::time::Duration;
 
@@ -71,6 +71,46 @@ impl TimeAxis {
 
     pub fn left_out(&self, (from, to): &(Moment, Moment)) -> f64 {
         (to.since(*from).as_secs_f64() - self.shown).max(0.0)
+    }
+
+    /// What is allocated in each part of the time, as the screen draws it: steps as a band, where a chart of so many columns is too
+    /// narrow to tell them apart, since a look at the allocator falls on any part of a step. `bounds` are those of the parts.
+    pub fn allocated(
+        &self,
+        state: &State,
+        device: &DeviceState,
+        bounds: &[Moment],
+        columns: f64,
+    ) -> Vec<Option<SeriesBucket>> {
+        let mut parts = device.allocated.between(bounds);
+        self.over_steps(state, device, bounds, columns, &mut parts);
+        stay_below(&mut parts, &device.reserved.between(bounds));
+        parts
+    }
+
+    fn over_steps(
+        &self,
+        state: &State,
+        device: &DeviceState,
+        bounds: &[Moment],
+        columns: f64,
+        parts: &mut [Option<SeriesBucket>],
+    ) {
+        let (Some(first), Some(last)) = (bounds.first(), bounds.last()) else {
+            return;
+        };
+        // Without the waits that the axis leaves out.
+        let all_us = (self.seconds(*last) - self.seconds(*first)) * 1e6;
+        for band in StepBand::all(state, device) {
+            if band.is_told_apart(all_us / columns) {
+                continue;
+            }
+            let part_us = (all_us / parts.len().max(1) as f64).max(1.0);
+            band.draw(parts, part_us, |at| {
+                let after = bounds.partition_point(|bound| *bound <= at);
+                (after.saturating_sub(1), after > 0 && after < bounds.len())
+            });
+        }
     }
 
     /// The moment that stands there.

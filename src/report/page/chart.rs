@@ -4,7 +4,7 @@ use crate::command;
 use crate::document::html::{json, text};
 use crate::report::story::SessionStory;
 use crate::report::time_axis::{TimeAxis, to_the_millisecond};
-use crate::state::{DeviceState, Series, SeriesBucket, State, StepBand, stay_below};
+use crate::state::{DeviceState, Series, SeriesBucket, State};
 use crate::units::{Bytes, Moment, RunNumber, clock_face};
 use serde::Serialize;
 use std::fmt::Write;
@@ -184,9 +184,7 @@ impl DeviceCurves {
                 .map(|bucket| bucket.as_ref().map(|bucket| of(bucket).0.div_ceil(unit)))
                 .collect()
         };
-        let mut allocated = device.allocated.between(bounds);
-        over_steps(state, device, axis, bounds, &mut allocated);
-        stay_below(&mut allocated, &device.reserved.between(bounds));
+        let allocated = axis.allocated(state, device, bounds, COLUMNS);
         let edge = |of: fn(&SeriesBucket) -> Bytes| -> Vec<Option<u64>> {
             let each = allocated.iter();
             each.map(|bucket| bucket.as_ref().map(|bucket| of(bucket).0.div_ceil(unit)))
@@ -228,31 +226,6 @@ impl DeviceCurves {
             used: curve(&device.used, |bucket| bucket.max),
             ranks,
         }
-    }
-}
-
-/// Draws the steps as the screen does: as a band, where a page is too narrow to tell them apart.
-fn over_steps(
-    state: &State,
-    device: &DeviceState,
-    axis: &TimeAxis,
-    bounds: &[Moment],
-    parts: &mut [Option<SeriesBucket>],
-) {
-    let (Some(first), Some(last)) = (bounds.first(), bounds.last()) else {
-        return;
-    };
-    // Without the waits that the axis leaves out.
-    let all_us = (axis.seconds(*last) - axis.seconds(*first)) * 1e6;
-    for band in StepBand::all(state, device) {
-        if band.is_told_apart(all_us / COLUMNS) {
-            continue;
-        }
-        let part_us = (all_us / parts.len().max(1) as f64).max(1.0);
-        band.draw(parts, part_us, |at| {
-            let after = bounds.partition_point(|bound| *bound <= at);
-            (after.saturating_sub(1), after > 0 && after < bounds.len())
-        });
     }
 }
 
