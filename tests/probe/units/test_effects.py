@@ -359,6 +359,23 @@ class WhatWasThere(unittest.TestCase):
         self.assertTrue(was_there.has(old))
         del owner
 
+    def test_what_a_loop_makes_is_told_from_what_was_there_however_many_there_are(self):
+        """The collector does not know arrays either; they are not searched for one by one."""
+
+        class Holder:
+            pass
+
+        in_a_list, holder = [bytearray(1)], Holder()
+        holder.kept, holder.other = bytearray(2), []
+        gc.collect()
+        was_there = before.Before()
+        in_a_dict = vars(holder)
+        made = [bytearray(3) for _ in range(200)]
+        self.assertFalse(any(map(was_there.has, made)))
+        self.assertTrue(was_there.has(in_a_list[0]))
+        self.assertTrue(was_there.has(in_a_dict["kept"]))
+        self.assertLess(was_there.searches, 10)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
 
 # So many objects are searched for among all others.
 MOST = 30
+# After so many it is noted at once what all others refer to, which takes as long as seven searches.
+FEW = 3
 
 
 class Before:
@@ -22,6 +25,8 @@ class Before:
         self.searches = 0
         # Addresses of what the rehearsal made although something of its address had been there.
         self.ours: set[int] = set()
+        # What the collector does not know and an object that was there refers to.
+        self.held: frozenset[int] | None = None
 
     @property
     def addresses(self) -> Container[int]:
@@ -33,11 +38,15 @@ class Before:
         if id(value) in self.ours:
             return False
         # The collector does not know a dict of plain values, an array or bytes; but those who have them.
-        if id(value) not in self.addresses and gc.is_tracked(value):
-            return False
-        # What was there and is gone may have left its address to one of the rehearsal's own.
-        if self.is_young(value):
-            self.ours.add(id(value))
+        if gc.is_tracked(value):
+            if id(value) not in self.addresses:
+                return False
+            # What was there and is gone may have left its address to one of the rehearsal's own.
+            if self.is_young(value):
+                self.ours.add(id(value))
+                return False
+        elif self.searches >= FEW and not self.may_be_held(value):
+            # It may be one of many that are made in a loop: they have no address that is worth a note.
             return False
         self.searches += 1
         if self.searches > MOST:
@@ -48,6 +57,18 @@ class Before:
             return True
         self.ours.add(id(value))
         return False
+
+    def may_be_held(self, value: object) -> bool:
+        """Whether something that was there had what the collector does not know, or something else at its address."""
+        if self.held is None:
+            addresses = self.addresses
+            there = [each for each in gc.get_objects(0) if id(each) in self.youngest]
+            referred = gc.get_referents(*there, *gc.get_objects(1), *gc.get_objects(2))
+            # As in `is_of_older`.
+            made = [each for each in referred if type(each) is dict and id(each) not in addresses]
+            referred += gc.get_referents(*made)
+            self.held = frozenset(map(id, itertools.filterfalse(gc.is_tracked, referred)))
+        return id(value) in self.held
 
     def is_of_older(self, referrers: list[Any]) -> bool:
         """Whether one of them holds the attributes of an object that was there. Python makes that dict when it is asked
