@@ -156,7 +156,8 @@ class Card:
             if tensor.layout == self.torch.sparse_coo:
                 return self.has(tensor._values())
             return tensor.untyped_storage()._cdata in self.live
-        except (RuntimeError, NotImplementedError):
+        except (RuntimeError, NotImplementedError, ValueError):
+            # A parameter of a lazy module has no storage yet.
             return False
 
     def initialize(self):

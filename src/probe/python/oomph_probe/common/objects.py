@@ -5,20 +5,44 @@ own.
 
 from __future__ import annotations
 
+import gc
+import time
 import types
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Container
 
 
 # What Python itself makes of `__dict__`.
 PYTHONS = (types.GetSetDescriptorType, types.MemberDescriptorType)
+# Of all objects there are, so many are looked at between two looks at the clock.
+AT_ONCE = 50_000
 
 
 def is_a(thing: object, kinds: Any) -> bool:
     """Whether it is of one of these classes, whatever it says of itself."""
     return issubclass(type(thing), kinds)
+
+
+def with_subclasses(kind: type) -> list[type]:
+    """A class and all that are made from it."""
+    found = [kind]
+    for each in found:
+        found.extend(type.__subclasses__(each))
+    return found
+
+
+def instances(kinds: Container[int], until: float = float("inf")) -> list[Any] | None:
+    """What the collector knows of the classes with these ids; None where the time ran out. By their ids: a metaclass
+    may compare or hash in its own way. No generator: it would be among all objects, and keep them."""
+    every = gc.get_objects()
+    found: list[Any] = []
+    for first in range(0, len(every), AT_ONCE):
+        if time.monotonic() > until:
+            return None
+        found += [each for each in every[first : first + AT_ONCE] if id(type(each)) in kinds]
+    return found
 
 
 def namespace_of(thing: object) -> dict[str, Any] | None:

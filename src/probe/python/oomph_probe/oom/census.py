@@ -8,18 +8,17 @@ which takes some tens of milliseconds; a run without an OOM pays nothing.
 from __future__ import annotations
 
 import dis
-import gc
 import sys
 import time
 from importlib.machinery import PathFinder
 
-from ..common import blocks, members
+from ..common import blocks, members, objects
 from ..patch import loader, offload, precision, recompute
 from . import compiled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
     from ..common.blocks import Group
     from ..common.protocols import Line, Module, Segments, Tensor, Torch
@@ -143,27 +142,17 @@ class ObjectScan:
     def look(self, until: float) -> bool:
         """False if the time ran out before every object was seen."""
         data = sys.modules.get("torch.utils.data.dataloader")
-        kinds = {
-            self.torch.nn.Module: self.modules.append,
-            self.torch.Tensor: self.see_tensor,
-        }
+        kinds: list[tuple[type, Callable[[Any], None]]] = [
+            (self.torch.nn.Module, self.modules.append), (self.torch.Tensor, self.see_tensor)
+        ]
         if data is not None:
-            kinds[data.DataLoader] = self.loaders.append
-            kinds[data._BaseDataLoaderIter] = self.see_iterator
-        for kind, _ in precision.scalers(self.torch):
-            kinds[kind] = self.see_scaler
-        # Each type is classified once; by its id, since a metaclass may compare or hash in its own way.
-        known: dict[int, Any] = {}
-        for count, each in enumerate(gc.get_objects()):
-            if count % 10000 == 0 and time.monotonic() > until:
-                return False
-            of = type(each)
-            if id(of) not in known:
-                known[id(of)] = next((see for kind, see in kinds.items() if issubclass(of, kind)), None)
-            see = known[id(of)]
-            if see is not None:
-                see(each)
-        return True
+            kinds += [(data.DataLoader, self.loaders.append), (data._BaseDataLoaderIter, self.see_iterator)]
+        kinds += [(kind, self.see_scaler) for kind, _ in precision.scalers(self.torch)]
+        see = {id(kind): sees for base, sees in kinds for kind in objects.with_subclasses(base)}
+        found = objects.instances(see, until)
+        for each in found or ():
+            see[id(type(each))](each)
+        return found is not None
 
     def see_tensor(self, tensor: Tensor) -> None:
         if not tensor.is_cuda:

@@ -152,7 +152,7 @@ class Search:
         """The tensors there are, each with what it alone keeps, in the order in which their graphs were made;
         None where there are too many objects."""
         # By the types' ids: a metaclass may compare or hash in its own way.
-        kinds = {id(kind) for kind in with_subclasses(self.torch.Tensor)}
+        kinds = {id(kind) for kind in objects.with_subclasses(self.torch.Tensor)}
         found = []
         every = gc.get_objects()
         self.objects = len(every)
@@ -360,14 +360,6 @@ def words(things: list[object], at: int, end: Binding | None, named: tuple[Bindi
 def is_odd(referrer: object) -> bool:
     """Whether it is neither a container nor an object with attributes: a cell, a function."""
     return variables.length_of(referrer) is None and objects.namespace_of(referrer) is None
-
-
-def with_subclasses(kind: type) -> list[type]:
-    """A type and all that are made from it."""
-    found = [kind]
-    for each in found:
-        found.extend(type.__subclasses__(each))
-    return found
 
 
 def sequence(tensor: Tensor) -> int:

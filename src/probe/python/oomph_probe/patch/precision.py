@@ -4,10 +4,9 @@ changes nothing.
 
 from __future__ import annotations
 
-import gc
 import sys
 
-from ..common import errors, members
+from ..common import errors, members, objects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,10 +41,10 @@ def of_process(torch: Torch) -> str | None:
     said = of_settings(torch)
     if said is not None:
         return said
-    for kind, name in scalers(torch):
-        for each in gc.get_objects():
-            if isinstance_of(each, kind) and each.is_enabled():
-                return "it scales its loss (%s)" % name
+    names = {id(each): name for kind, name in scalers(torch) for each in objects.with_subclasses(kind)}
+    for each in (objects.instances(names) or ()) if names else ():
+        if each.is_enabled():
+            return "it scales its loss (%s)" % names[id(type(each))]
     return None
 
 
@@ -64,11 +63,6 @@ def scalers(torch: Torch) -> list[tuple[type, str]]:
     if len(kinds) == 2 and issubclass(kinds[1], kinds[0]):
         kinds.pop()
     return [(kind, "GradScaler") for kind in kinds]
-
-
-def isinstance_of(value: Any, kind: type) -> bool:
-    """Judged by the type alone: `isinstance` may run the object's own code."""
-    return kind in type(value).__mro__ if isinstance(type(value), type) else False
 
 
 def of_accelerate() -> str | None:

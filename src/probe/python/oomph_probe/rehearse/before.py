@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 MOST = 30
 # After so many it is noted at once what all others refer to, which takes as long as seven searches.
 FEW = 3
+# So many are looked for among the youngest before the addresses of the older ones are noted, which takes as long.
+LOOKED_FOR = 40
 
 
 class Before:
@@ -22,7 +24,7 @@ class Before:
     def __init__(self) -> None:
         self.youngest = frozenset(map(id, gc.get_objects(0)))
         self.older: frozenset[int] | None = None
-        self.searches = 0
+        self.searches = self.looked_for = 0
         # Addresses of what the rehearsal made although something of its address had been there.
         self.ours: set[int] = set()
         # What the collector does not know and an object that was there refers to.
@@ -39,7 +41,7 @@ class Before:
             return False
         # The collector does not know a dict of plain values, an array or bytes; but those who have them.
         if gc.is_tracked(value):
-            if id(value) not in self.addresses:
+            if self.is_plainly_ours(value):
                 return False
             # What was there and is gone may have left its address to one of the rehearsal's own.
             if self.is_young(value):
@@ -57,6 +59,15 @@ class Before:
             return True
         self.ours.add(id(value))
         return False
+
+    def is_plainly_ours(self, value: object) -> bool:
+        """Whether nothing that was there had its address."""
+        if self.older is None and self.looked_for < LOOKED_FOR:
+            self.looked_for += 1
+            if self.is_young(value):
+                self.ours.add(id(value))
+                return True
+        return id(value) not in self.addresses
 
     def may_be_held(self, value: object) -> bool:
         """Whether something that was there had what the collector does not know, or something else at its address."""

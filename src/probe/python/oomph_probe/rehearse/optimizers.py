@@ -4,9 +4,10 @@ settings (torch/optim/*.py). Looked for among the collector's objects once memor
 
 from __future__ import annotations
 
-import gc
 import time
 import weakref
+
+from ..common import objects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,10 +84,8 @@ there = Found()
 
 
 def search(torch: Torch) -> list[Any]:
-    every = gc.get_objects()
-    # `isinstance` asks the object for its class, which may run the program's code.
-    kinds = {kind for kind in set(map(type, every)) if torch.optim.Optimizer in kind.__mro__}
-    return [each for each in every if type(each) in kinds] if kinds else []
+    kinds = {id(kind) for kind in objects.with_subclasses(torch.optim.Optimizer)}
+    return objects.instances(kinds) or []
 
 
 def size_of(optimizer: Optimizer, is_here: Callable[[Tensor], bool]) -> int:
