@@ -235,10 +235,18 @@ fn fault_13_the_end_is_told_while_somebody_still_holds_the_output() {
 fn fault_136_a_helper_that_writes_to_a_file_outlives_the_program() {
     let helper = "(until [ -e go ]; do sleep 0.01; done; echo lives >helper) </dev/null >log 2>&1";
     let ends = format!("{helper} & exit 3");
-    for way in ["on the screen", "without the screen", "redirected"] {
+    // Where no signal may wait, the kernel does not keep who has sent one.
+    let no_signal_waits = "prlimit --sigpending=0:0 --pid $$";
+    for way in [
+        "on the screen",
+        "without the screen",
+        "redirected",
+        "no signal waits",
+    ] {
         let scene = match way {
             "on the screen" => Scene::new(),
             "without the screen" => Scene::new().option("--headless"),
+            "no signal waits" => Scene::new().before(no_signal_waits),
             // It has a terminal for questions only.
             _ => Scene::new().before("exec </dev/null >out 2>&1"),
         };

@@ -57,14 +57,18 @@ pub(super) enum HolderEnd {
     WithTrainer,
 }
 
-/// The keeper's signal to a holder: to end without hanging anybody up. Of this kind the kernel keeps each.
-fn step_aside_signal() -> libc::c_int {
-    libc::SIGRTMIN()
+/// The keeper's signals to a holder: to end without hanging anybody up. Of the first kind the kernel keeps each, also
+/// behind one of somebody else's; of the second it keeps who sent it even where the user may have no signal waiting
+/// (`ulimit -i 0`).
+fn step_aside_signals() -> [libc::c_int; 2] {
+    [libc::SIGRTMIN(), libc::SIGURG]
 }
 
 /// Has a holder end, so that nobody is hung up by it.
 pub(super) fn ask_to_step_aside(holder: i32) {
-    super::tree::kill(holder, step_aside_signal());
+    for signal in step_aside_signals() {
+        super::tree::kill(holder, signal);
+    }
     // Whoever has stopped the program's group may have stopped it as well.
     super::tree::kill(holder, libc::SIGCONT);
 }
@@ -329,7 +333,9 @@ impl Child<'_> {
             }
             let mut asked: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&mut asked);
-            libc::sigaddset(&mut asked, step_aside_signal());
+            for signal in step_aside_signals() {
+                libc::sigaddset(&mut asked, signal);
+            }
             let mut info: libc::siginfo_t = std::mem::zeroed();
             loop {
                 // All signals but KILL and STOP are blocked. Others may signal the group that it is in.
