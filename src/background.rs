@@ -205,6 +205,8 @@ struct WriterState {
     closing: bool,
     /// The thread has ended; pushes are discarded.
     ended: bool,
+    /// Why it could not write the last of them.
+    unwritten: Option<String>,
 }
 
 impl Shared {
@@ -256,6 +258,7 @@ impl BackgroundWriter {
                 news: WriterNews::default(),
                 closing: false,
                 ended: false,
+                unwritten: None,
             }),
             more: Condvar::new(),
             less: Condvar::new(),
@@ -382,6 +385,11 @@ impl BackgroundWriter {
 
     pub fn news(&self) -> WriterNews {
         std::mem::take(&mut self.shared.lock().news)
+    }
+
+    /// Why the end of what was pushed is not written; `None` as long as the thread writes.
+    pub fn unwritten(&self) -> Option<String> {
+        self.shared.lock().unwritten.clone()
     }
 
     /// How many bytes wait to be written.
@@ -512,7 +520,8 @@ fn end(shared: &Shared, error: Option<io::Error>) {
     let mut state = shared.lock();
     state.queue = Queue::new(0);
     state.in_hand = false;
-    state.failed = None;
+    let last = state.failed.take().map(|(_, reason)| reason);
+    state.unwritten = error.as_ref().map(io::Error::to_string).or(last);
     if error.is_some() {
         state.news.failed = error;
     }

@@ -266,7 +266,6 @@ fn start(mut options: SessionConfig, policy: Option<Box<dyn Policy>>) -> anyhow:
         spool.as_deref(),
         modules.as_deref(),
     );
-    notes.extend(problem);
     let spool = setup::kept(&environment, spool);
 
     let log = setup::output_log(&recording, &directories);
@@ -399,7 +398,8 @@ fn start(mut options: SessionConfig, policy: Option<Box<dyn Policy>>) -> anyhow:
         .probe
         .then(|| python_path::replaced(command))
         .flatten();
-    for words in renamed.into_iter().chain(unreachable).chain(replaced) {
+    let said = renamed.into_iter().chain(unreachable).chain(problem);
+    for words in said.chain(replaced) {
         notes.push(words.clone());
         front.display.say(words);
     }

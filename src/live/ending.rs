@@ -16,7 +16,7 @@ use crate::state::{Run, RunOutcome, State};
 use crate::units::Pid;
 use std::fs;
 use std::io::{IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub(super) struct LastWords<'a> {
     pub ending: Ending,
@@ -173,6 +173,30 @@ fn joined(summary: String, recorded: Option<String>) -> Vec<String> {
     }
 }
 
+/// The recording as far as there is one, and what is to be said of what is missing. `whole` is what became of its end.
+pub(super) fn what_is_recorded(
+    path: PathBuf,
+    whole: Result<(), String>,
+) -> (Option<PathBuf>, Option<String>) {
+    let shown = path.display();
+    let Ok(about) = path.symlink_metadata() else {
+        // Its directory was removed, and could not be made again.
+        let words = format!("{shown} is not there any more: it was removed while the session ran");
+        return (None, Some(words));
+    };
+    match whole {
+        Ok(()) => (Some(path), None),
+        Err(why) if about.is_file() && about.len() == 0 => {
+            let words = format!("this session is not recorded: {shown} is empty ({why})");
+            (None, Some(words))
+        }
+        Err(why) => {
+            let words = format!("the recording lacks the end of the session ({why})");
+            (Some(path), Some(words))
+        }
+    }
+}
+
 /// Names those of `left`, processes of an ended run, that have an NVIDIA device open. Nothing is killed
 /// after a normal end (a program may leave an upload or a server behind on purpose).
 pub(super) fn left_over(left: &[Pid]) -> Option<String> {
@@ -204,6 +228,26 @@ fn holds_gpu(pid: Pid) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_full_disk_has_taken_is_not_called_recorded() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("events.jsonl");
+        let full = || Err(String::from("No space left on device"));
+        let ends = |whole| {
+            let (recording, words) = what_is_recorded(path.clone(), whole);
+            (recording.is_some(), words.unwrap_or_default())
+        };
+        let removed = ends(Ok(()));
+        assert!(!removed.0 && removed.1.contains("removed while the session ran"));
+        fs::write(&path, "").unwrap();
+        let empty = ends(full());
+        assert!(!empty.0 && empty.1.contains("is empty (No space left on device)"));
+        fs::write(&path, "{}\n").unwrap();
+        let torn = ends(full());
+        assert!(torn.0 && torn.1.contains("lacks the end of the session (No space"));
+        assert_eq!(ends(Ok(())), (true, String::new()));
+    }
 
     #[test]
     fn a_sessions_name_is_never_broken() {

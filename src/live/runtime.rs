@@ -11,7 +11,7 @@ use super::display::Display;
 use super::display::mode::Mode;
 use super::display::screen::{Due, terminal_size};
 use super::display::source_editor;
-use super::ending::{LastWords, left_over, say};
+use super::ending::{LastWords, left_over, say, what_is_recorded};
 use super::message::{Inbox, KeeperLoss, Message, Received, SessionEffect};
 use super::metrics::MetricsFile;
 use super::news::Messenger;
@@ -583,9 +583,10 @@ impl Runtime {
         }
     }
 
-    /// Ends the recording, with what was still to be read for it. Returns why the metrics
-    /// are not there.
-    async fn finish_recording(&mut self, inbox: &mut Inbox) -> Option<String> {
+    /// Ends the recording, with what was still to be read for it. Returns its file, if there is something in it, and says
+    /// last what is missing of it, and why the metrics are not there.
+    async fn finish_recording(&mut self, inbox: &mut Inbox) -> Option<PathBuf> {
+        let path = self.session().recording().map(Path::to_path_buf);
         self.handle(Message::Finishing);
         self.await_work(inbox, SOURCE_PATIENCE, Session::is_reading_source)
             .await;
@@ -593,11 +594,15 @@ impl Runtime {
             .await;
         let metrics = self.metrics.take();
         let problem = metrics.and_then(|file| file.finish(&self.session().state));
-        self.recorder.finish(RECORDING_PATIENCE);
+        let whole = self.recorder.finish(RECORDING_PATIENCE);
         while let Some(message) = inbox.ready_of_threads() {
             self.handle(message);
         }
-        problem
+        let (path, missing) = path.map_or((None, None), |path| what_is_recorded(path, whole));
+        self.display
+            .last_words
+            .extend(problem.into_iter().chain(missing));
+        path
     }
 
     async fn say_last_words(
@@ -607,21 +612,7 @@ impl Runtime {
         departure: Departure,
         tail: Option<Vec<u8>>,
     ) -> Ending {
-        let recording = self.session().recording().map(Path::to_path_buf);
-        let problems = self.finish_recording(inbox).await;
-        self.display.last_words.extend(problems);
-        // Its directory may have been removed, and could not be made again.
-        let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
-        let (recording, gone) = match recording {
-            Some(path) if !is_there(&path) => (None, Some(path)),
-            recording => (recording, None),
-        };
-        self.display.last_words.extend(gone.map(|path| {
-            format!(
-                "{} is not there any more: it was removed while the session ran",
-                path.display()
-            )
-        }));
+        let recording = self.finish_recording(inbox).await;
         self.await_work(inbox, REMEDIES_PATIENCE, Session::is_finding_remedies)
             .await;
         if departure == Departure::Ended {

@@ -329,7 +329,7 @@ mod tests {
                 at: Moment::ZERO,
                 what: EventKind::SessionStarted(header),
             });
-            assert!(recorder.finish(Duration::from_secs(20)));
+            assert_eq!(recorder.finish(Duration::from_secs(20)), Ok(()));
             RecordedSession {
                 id: name.into(),
                 path,

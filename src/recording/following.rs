@@ -181,7 +181,7 @@ mod tests {
                 read(&mut following);
             }
         }
-        recorder.finish(Duration::from_secs(60));
+        recorder.finish(Duration::from_secs(60)).unwrap();
         read(&mut following);
         let unique: BTreeSet<u64> = times.iter().copied().collect();
         assert_eq!(unique.len(), times.len(), "none twice");

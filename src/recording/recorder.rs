@@ -238,27 +238,31 @@ impl Recorder {
         *self.listener.lock() = Some(Box::new(listener));
     }
 
-    /// Ends the recording and waits until it is completely on disk, for at most `patience`. Returns
-    /// whether it was.
-    pub fn finish(&mut self, patience: Duration) -> bool {
+    /// Ends the recording and waits until it is completely on disk, for at most `patience`.
+    ///
+    /// # Errors
+    /// Why the end of the session is not on disk.
+    pub fn finish(&mut self, patience: Duration) -> Result<(), String> {
         let Some(mut open) = self.open.take() else {
-            return true;
+            return Ok(());
         };
         let last = open.journal.finish();
         open.push(&last);
-        let ended = open.writer.close(patience);
-        if ended && let Some(recent) = open.recent {
+        if !open.writer.close(patience) {
+            return Err("the disk is too slow".into());
+        }
+        if let Some(recent) = open.recent {
             recent.close(patience);
             let _ = fs::remove_file(beside(&open.path));
         }
-        ended
+        open.writer.unwritten().map_or(Ok(()), Err)
     }
 }
 
 /// After a panic of the event loop, what was written so far is kept.
 impl Drop for Recorder {
     fn drop(&mut self) {
-        self.finish(Duration::from_millis(500));
+        let _ = self.finish(Duration::from_millis(500));
     }
 }
 

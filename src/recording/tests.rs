@@ -168,7 +168,7 @@ fn a_session_reads_back_as_it_was() {
     for event in &events {
         recorder.write(event);
     }
-    assert!(recorder.finish(PATIENCE));
+    assert_eq!(recorder.finish(PATIENCE), Ok(()));
     assert_eq!(recorder.note(), None);
     assert!(all(&path) == events, "the last minutes are kept in full");
     assert!(all(dir.path()) == events, "by its directory as well");
@@ -218,7 +218,7 @@ fn secrets_and_the_environment_are_not_stored() {
     let mut recorder = recorder(&path);
     recorder.write(&event(0.0, EventKind::SessionStarted(session)));
     recorder.write(&run);
-    assert!(recorder.finish(PATIENCE));
+    assert_eq!(recorder.finish(PATIENCE), Ok(()));
     let text = fs::read_to_string(&path).unwrap();
     assert!(text.contains(MASK) && !text.contains("hush"), "{text}");
     for inherited in ["HOME", "PATH", "CARGO_MANIFEST_DIR"] {
@@ -258,7 +258,8 @@ fn a_full_disk_is_told_and_costs_only_the_recording() {
     for i in 0..1_000 {
         recorder.write(&sample(f64::from(i), 1, 1));
     }
-    recorder.finish(PATIENCE);
+    let lost = recorder.finish(PATIENCE).unwrap_err();
+    assert!(lost.contains("No space left"), "{lost}");
 }
 
 #[test]
@@ -281,7 +282,7 @@ fn a_disk_that_comes_back_gets_what_counts_and_a_note_of_the_gap() {
     std::os::unix::fs::symlink(&good, &path).unwrap();
     wait_until(|| recorder.note().is_some());
     recorder.write(&exited(3.0));
-    assert!(recorder.finish(PATIENCE));
+    assert_eq!(recorder.finish(PATIENCE), Ok(()));
     let events = all(&good);
     assert!(events.contains(&started(1.0, &["x"])), "{events:?}");
     assert!(events.contains(&exited(3.0)));
@@ -319,7 +320,7 @@ fn a_disk_that_hangs_holds_neither_the_loop_nor_the_end() {
     assert!(slowest < Duration::from_secs(1), "{slowest:?}");
     let told = recorder.note().expect("it is told");
     assert!(told.text.contains("is too slow"), "{}", told.text);
-    assert!(!recorder.finish(Duration::from_millis(50)));
+    assert!(recorder.finish(Duration::from_millis(50)).is_err());
     drop(reader);
 }
 
@@ -348,7 +349,7 @@ fn without_a_recording_events_are_forgotten() {
     let mut recorder = Recorder::off();
     recorder.write(&note(0.0, "x"));
     assert_eq!(recorder.path(), None);
-    assert!(recorder.finish(Duration::ZERO));
+    assert_eq!(recorder.finish(Duration::ZERO), Ok(()));
 }
 
 #[test]
@@ -433,7 +434,7 @@ fn no_line_is_written_twice() {
             recorder.write(&oom(second + 0.7));
         }
     }
-    assert!(recorder.finish(PATIENCE));
+    assert_eq!(recorder.finish(PATIENCE), Ok(()));
     let text = fs::read_to_string(&path).unwrap();
     let mut lines: Vec<&str> = text.lines().collect();
     let written = lines.len();

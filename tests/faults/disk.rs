@@ -86,6 +86,23 @@ fn fault_52_a_limit_on_files_is_the_trainings_own() {
     assert!(training.log().len() < 160_000);
 }
 
+/// Neither the probe nor the recording can be written: both are said, and nothing is called recorded.
+#[test]
+fn fault_52_what_cannot_be_written_is_not_called_recorded() {
+    let text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB.";
+    let mut training = Scene::new().before("ulimit -f 0").run_headless(&[
+        "sh",
+        "-c",
+        &format!("echo {text} >&2; exit 1"),
+    ]);
+    let exit = training.exit();
+    let said = String::from_utf8_lossy(&training.output().1).into_owned();
+    assert_eq!(exit, Exit::Code(1), "{said}");
+    assert!(said.contains("the probe could not be written to"), "{said}");
+    assert!(said.contains("this session is not recorded"), "{said}");
+    assert!(!said.contains("recorded in"), "{said}");
+}
+
 #[test]
 fn fault_54_a_recording_that_breaks_off_anywhere() {
     let mut training = Scene::new().headless(&["lines:10", "oom:python", "until:go", "exit:1"]);

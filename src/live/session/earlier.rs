@@ -340,7 +340,7 @@ mod tests {
             for event in events_of(header, seconds, words) {
                 recorder.write(&event);
             }
-            assert!(recorder.finish(std::time::Duration::from_secs(20)));
+            assert_eq!(recorder.finish(std::time::Duration::from_secs(20)), Ok(()));
         };
         let record = |header, seconds| record_of(header, seconds, LIKE);
         record(own, 30.0);

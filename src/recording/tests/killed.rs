@@ -34,7 +34,7 @@ fn a_killed_front_leaves_the_last_minutes_and_the_next_goes_on() {
 
     let mut recorder = Recorder::resume(&path, RecorderOptions::default()).unwrap();
     recorder.write(&exited(31.0));
-    assert!(recorder.finish(PATIENCE));
+    assert_eq!(recorder.finish(PATIENCE), Ok(()));
     expected.push(exited(31.0));
     let (events, errors): (Vec<_>, Vec<_>) = read(&path).unwrap().partition(Result::is_ok);
     let events: Vec<Event> = events.into_iter().map(Result::unwrap).collect();
@@ -81,7 +81,7 @@ fn a_killed_front_of_many_ranks_loses_seconds_and_the_next_goes_on() {
 
     let mut next = Recorder::resume(&path, RecorderOptions::default()).unwrap();
     next.write(&exited(61.0));
-    assert!(next.finish(PATIENCE));
+    assert_eq!(next.finish(PATIENCE), Ok(()));
     let names: Vec<_> = fs::read_dir(dir.path()).unwrap().collect();
     assert_eq!(
         names.len(),

@@ -114,7 +114,7 @@ fn a_recording_offers_what_the_dialog_did() {
     let waited = session.told.wait(40);
     session.carry_out(waited);
     let live = told_of(session.told.controller.session.remedies());
-    assert!(session.recorder.finish(Duration::from_secs(20)));
+    assert_eq!(session.recorder.finish(Duration::from_secs(20)), Ok(()));
 
     let mut state = State::default();
     for event in recording::read(&path).expect("a recording") {
