@@ -225,6 +225,30 @@ sys.meta_path.insert(0, Finder())
     front.wait_for_end_of(1);
 }
 
+/// A program that ends over what it does not know: there would have been nothing to refuse without us.
+#[test]
+fn a_hook_that_refuses_what_is_ours_ends_nothing() {
+    let place = Place::new();
+    let finder = "\
+class Refuses:
+    def find_spec(self, name, path=None, target=None):
+        if 'oomph' in name:
+            raise SystemExit('no ' + name)
+sys.meta_path.insert(0, Refuses())";
+    let audits = "\
+def refuses(event, about):
+    if event in ('import', 'open') and 'oomph' in str(about[0]):
+        raise SystemExit('no %s' % (about[0],))
+sys.addaudithook(refuses)";
+    for hook in [finder, audits] {
+        let text = format!("import sys\n{hook}\n{TRAINING}");
+        let program = Program::script(&place, "train.py", &text);
+        let ended = program.run(&place);
+        assert_eq!(ended, program.run_bare());
+        ended.expect("done");
+    }
+}
+
 #[test]
 fn a_failing_import_comes_through_unchanged() {
     let place = Place::new();

@@ -79,6 +79,44 @@ class AtAnyOtherTime(unittest.TestCase):
         self.assertEqual(found, [True])
 
 
+class Refusals(unittest.TestCase):
+    """What is no Exception, where the program's thread comes into our lines."""
+
+    def setUp(self):
+        for name in ("is_refusal", "is_a_handlers"):
+            self.addCleanup(setattr, errors.here, name, getattr(errors.here, name))
+        errors.here.is_refusal, errors.here.is_a_handlers = hook.is_refusal, signals.is_a_handlers
+
+    def at_work(self, act):
+        try:
+            act()
+        except BaseException:
+            errors.refused("at work")
+
+    def test_an_exit_that_a_hook_of_the_programs_asks_for_ends_nothing(self):
+        def refuse(event, *about):
+            raise SystemExit("no " + event)
+
+        count = errors.here.count
+        self.at_work(lambda: refuse("import"))
+        self.assertEqual(errors.here.count, count + 1)
+
+    def test_one_of_a_handlers_is_the_programs(self):
+        self.addCleanup(signal.signal, signal.SIGUSR1, signal.getsignal(signal.SIGUSR1))
+
+        def ends(number, frame):
+            raise SystemExit(143)
+
+        signal.signal(signal.SIGUSR1, ends)
+        with self.assertRaises(SystemExit):
+            self.at_work(lambda: signal.raise_signal(signal.SIGUSR1))
+
+    def test_one_that_comes_in_a_librarys_line_is_the_programs(self):
+        thrown = compile("raise SystemExit", threading.__file__, "exec")
+        with self.assertRaises(SystemExit):
+            self.at_work(lambda: exec(thrown))
+
+
 class WhileAnOomIsLookedAt(unittest.TestCase):
     def setUp(self):
         self.before = signal.getsignal(signal.SIGUSR1), signal.getsignal(signal.SIGINT)

@@ -187,9 +187,24 @@ def is_a_handlers(error: BaseException) -> bool:
         if signals is None:
             signals = sys.modules["_oomph_signals"] = run_by_itself("_oomph_signals", "common", "signals.py")
         return bool(signals.is_a_handlers(error))
-    except Exception:
-        pass
+    except BaseException as refused:
+        if not isinstance(refused, Exception) and not is_refusal(refused):
+            raise
     return False
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether code of the program's has raised it that Python runs for what we do: a hook of imports or audits that
+    ends the program (SystemExit) over what it does not know. Without us there would have been nothing to refuse. What is
+    thrown into a thread from outside comes in our own lines, or in a library's, and is the program's."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return False
+    theirs = trace.tb_frame.f_code.co_filename
+    torch = getattr(sys.modules.get("torch"), "__file__", None) or os.__file__
+    return not theirs.startswith(("<oomph-probe/", "<frozen ", os.path.dirname(os.__file__), os.path.dirname(torch)))
 
 
 def run_by_itself(name: str, *path: str) -> "Any":
@@ -266,6 +281,9 @@ class Finder:
             before = hold_handlers()
             try:
                 act(module)
+            except BaseException as error:
+                if is_a_handlers(error) or not is_refusal(error):
+                    raise
             finally:
                 let_handlers_go(before)
 

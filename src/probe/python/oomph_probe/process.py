@@ -41,6 +41,7 @@ class Process:
     def __init__(self, torch: Torch) -> None:
         self.torch = torch
         errors.here.is_a_handlers = signals.is_a_handlers
+        errors.here.is_refusal = getattr(sys.modules.get("_oomph_hook"), "is_refusal", None)
         self.version = version_of(torch)
         self.settings = Settings()
         self.recording = self.make_recording()
@@ -86,8 +87,8 @@ class Process:
                     self.torch, self.version, self.settings, self.recording, self.patches, self.uncaught, self.loaders
                 )
                 self.attached.start()
-        except Exception:
-            errors.ours("attach to the training")
+        except BaseException:
+            errors.refused("attach to the training")
 
     def compiler_imported(self) -> None:
         """torch's compiler is there, which a program imports by using it."""

@@ -36,6 +36,8 @@ class Errors:
         self.written: dict[str, int] = {}
         # Says of an error whether a handler of the program's has raised it (common/signals.py), once that is loaded.
         self.is_a_handlers: Any = None
+        # Says of what is no Exception whether a hook of the program's has refused something of ours by it (hook.py).
+        self.is_refusal: Any = None
         # Says of an error whether it is the program's, where one of those may come in the middle of ours; and the first
         # one that was.
         self.is_theirs: Any = None
@@ -56,6 +58,14 @@ class Errors:
                 self.write(where, error, MOST_OURS)
         except BaseException:
             pass
+
+    def refused(self, where: str) -> None:
+        """Called where the program's thread comes from its own lines into ours, with an error of any kind: an exit that
+        a hook of the program's asks for over something of ours ends nothing; any other is the program's."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, Exception) and (self.is_refusal is None or not self.is_refusal(error)):
+            raise error  # type: ignore[misc]
+        self.ours(where)
 
     def foreseen(self, where: str) -> None:
         """This error has an answer, such as that an older torch lacks something: it is only written."""
@@ -126,4 +136,4 @@ def place_of(trace: Any) -> str:
 
 
 here = Errors()
-ours, foreseen = here.ours, here.foreseen
+ours, refused, foreseen = here.ours, here.refused, here.foreseen
