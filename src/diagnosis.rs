@@ -68,6 +68,7 @@ pub use leak::{LeakForecast, growth_certainty, leak_forecast};
 pub use situation::{RecognizedCalls, Situation, recognized_calls};
 pub use watch::{LiveWarning, LiveWarnings, certain_leak, warnings};
 
+use crate::epoch::PrintedTrend;
 use crate::oom::OomKind;
 use crate::state::{OomIncident, Run, State};
 use oom_context::OomContext;
@@ -308,6 +309,26 @@ pub fn diagnose_incident(state: &State, run: Option<&Run>, oom: &OomIncident) ->
     }
     findings
 }
+
+/// What explains an OOM in a log, of which its message is all that is known, and what the program printed of its memory.
+pub fn diagnose_log(oom: &OomIncident, printed: PrintedTrend) -> Vec<Finding> {
+    let nothing_else = State::default();
+    let mut case = OomContext::new(&nothing_else, None, oom);
+    if let PrintedTrend::Grows(growth) = printed {
+        case.printed = Some(growth);
+    }
+    let mut findings = causes(&case);
+    if let (Some(first), PrintedTrend::Unsaid) = (findings.first_mut(), printed)
+        && matches!(first.cause, Cause::Capacity | Cause::Fragmentation)
+    {
+        *first = first.clone().says(NO_LEAK_IN_A_LOG);
+    }
+    findings
+}
+
+/// Of a log that says nothing of memory before its end.
+const NO_LEAK_IN_A_LOG: &str =
+    "A log does not show whether memory grew from step to step (a leak): a run under oomph does.";
 
 fn causes(case: &OomContext) -> Vec<Finding> {
     let of_host = case.kind == OomKind::HostOom;

@@ -10,11 +10,13 @@
 //! here decides what an epoch means.
 
 mod losses;
+mod printed_memory;
 mod wording;
 
 use crate::oom::{LineReader, LineSplitter, RawLine, pieces};
 use crate::units::{Moment, Rank};
 pub use losses::{FirstLosses, LossLines, LossMention};
+pub use printed_memory::{MemoryLines, PrintedGrowth, PrintedTrend};
 use std::time::Duration;
 use wording::LineMeaning;
 

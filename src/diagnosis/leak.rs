@@ -6,6 +6,7 @@ use super::finding::{EarlierSearch, because, with_figures};
 use super::oom_context::OomContext;
 use super::{Cause, CauseSpec, Certainty, Finding, LittleUse, Phrase};
 use crate::calibration::{EXPANDABLE, FIXED, NON_TORCH_USUAL};
+use crate::epoch::PrintedGrowth;
 use crate::event::{GrowingLine, Retainer};
 use crate::state::{DeviceState, RankState, RunOutcome, State};
 use crate::units::{Bytes, Rank, Uuid};
@@ -93,7 +94,8 @@ impl Leaked {
 
 /// What has leaked, where memory grew from step to step.
 pub(super) fn leaked(case: &OomContext) -> Option<Bytes> {
-    Leaked::of(case).map(|leaked| leaked.grown.bytes)
+    let printed = case.printed.map(|growth| growth.grown());
+    printed.or_else(|| Leaked::of(case).map(|leaked| leaked.grown.bytes))
 }
 
 /// Whether more has leaked than lies in the cache: what is cached in pieces then is the rest that the leak left.
@@ -104,6 +106,9 @@ pub(super) fn outweighs_the_cache(case: &OomContext) -> bool {
 }
 
 fn examine(case: &OomContext) -> Option<Finding> {
+    if let Some(growth) = case.printed {
+        return Some(of_printed(case, growth));
+    }
     let steps = &case.rank?.steps;
     let Leaked { per_step, grown } = Leaked::of(case)?;
     let (leaked, span) = (grown.bytes, grown.span());
@@ -155,6 +160,38 @@ fn examine(case: &OomContext) -> Option<Finding> {
             // The line that allocates what is kept is not the one that keeps it.
             .at(line),
     )
+}
+
+/// By what the program itself printed: steady growth over all of its steps.
+fn of_printed(case: &OomContext, growth: PrintedGrowth) -> Finding {
+    let (per_step, leaked) = (growth.per_step(), growth.grown());
+    let would_fit = case
+        .needed()
+        .zip(case.own_room())
+        .is_some_and(|(needed, room)| needed - leaked <= room);
+    let PrintedGrowth {
+        from_step,
+        to_step,
+        from,
+        to,
+    } = growth;
+    let finding = case.finding(
+        Cause::Leak,
+        Certainty::likely_if(would_fit),
+        with_figures(
+            "Memory leak",
+            format!("+{per_step} per step, {leaked} from step {from_step} to step {to_step}"),
+        ),
+    );
+    finding
+        .says(format!(
+            "By what the program printed: {from} allocated in step {from_step}, {to} in step {to_step}, about as much more with each step."
+        ))
+        .says("A smaller batch leaks as much of each sample, so it only delays the OOM.")
+        .says("What keeps it is not in a log; a run under oomph shows it.")
+        .says_if((!would_fit).then_some("Even without the leak it would not fit here."))
+        .shows_first([("leak per step", per_step), ("leaked", leaked)])
+        .advises(advice())
 }
 
 /// Whether a search that was cut short saw a container with about as many things in it as there were steps: what it keeps was not

@@ -8,6 +8,7 @@ use super::situation::CallStack;
 use super::{Cause, Certainty, Finding, Phrase};
 use crate::anatomy::StepAnatomy;
 use crate::calibration::{FIXED_LEAST_WASTE, NON_TORCH_AT_MOST, NON_TORCH_WITH_NCCL, USUAL_CACHE};
+use crate::epoch::PrintedGrowth;
 use crate::event::{BesideSteps, DeviceProcess, OomRecord, Phase, Retainer, Structure};
 use crate::forecast::{RecordedStep, Rehearsed, WholeStep};
 use crate::oom::{OomKind, OomSign, OtherProcess};
@@ -60,6 +61,8 @@ pub(super) struct OomContext<'a> {
     pub whole_step: Option<WholeStep>,
     /// The least that a step of one sample needs by its rehearsals.
     pub least_step: Option<WholeStep>,
+    /// What the program printed of its memory, of a log that is all there is.
+    pub printed: Option<PrintedGrowth>,
     /// What is wrong with the device itself.
     pub fault: Option<String>,
 }
@@ -153,6 +156,7 @@ impl<'a> OomContext<'a> {
             least_step: rank
                 .and_then(|rank| rehearsed(rank, phase)?.least_step())
                 .filter(|least| !has_trained_below(state, least.total())),
+            printed: None,
             fault: device.and_then(|device| device.fault(state)),
             structure: record.and_then(of_zero).or_else(|| {
                 let record = record?;

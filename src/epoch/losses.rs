@@ -100,6 +100,12 @@ impl LineReader for LossReader<'_> {
     }
 }
 
+/// The step that a line is of.
+pub(super) fn step_of(line: &[u8]) -> Option<u64> {
+    let number = STEP.captures(line)?.name("n")?.as_bytes();
+    std::str::from_utf8(number).ok()?.parse().ok()
+}
+
 /// What a line without escapes says.
 fn read(line: &[u8]) -> Option<LossMention> {
     let of = |found: &Regex| {

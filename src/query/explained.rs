@@ -5,6 +5,7 @@ use super::{broken_off, recordings};
 use crate::command::CommandLine;
 use crate::diagnosis;
 use crate::document::RunProof;
+use crate::epoch::{MemoryLines, PrintedTrend};
 use crate::event::{Event, EventKind, older_part};
 use crate::forecast::ForecastInputs;
 use crate::live::print;
@@ -292,28 +293,37 @@ fn is_event(line: &[u8]) -> bool {
 pub fn log(header: &[u8], input: &mut impl BufRead) -> io::Result<Found> {
     let mut transcript = Transcript::new();
     let mut own = OwnWordsReader::default();
+    let mut memory = MemoryLines::default();
     transcript.feed(header);
+    memory.feed(header);
     own.feed(header);
     let mut length = header.len() as u64;
     while let read @ 1.. = waiting(input)? {
         let chunk = input.fill_buf()?;
         transcript.feed(chunk);
+        memory.feed(chunk);
         own.feed(chunk);
         length += read as u64;
         input.consume(read);
     }
-    let nothing_else = State::default();
+    let printed = memory.finish();
     let reports = transcript.finish();
     let is_last = |own: &OwnWords| reports.iter().all(|report| report.line < own.line);
     let own = own.finish().filter(is_last);
     let is_named = own.is_some();
-    let ooms = (reports.into_iter())
-        .map(|report| {
+    let last = reports.len().saturating_sub(1);
+    let ooms = (reports.into_iter().enumerate())
+        .map(|(place, report)| {
+            // Up to the last one it has grown: what it was at an earlier one is not kept.
+            let printed = match place == last {
+                true => printed,
+                false => PrintedTrend::Flat,
+            };
             let incident = OomIncident::of_report(Moment::ZERO, report);
             // The message tells less than oomph knew, and may point elsewhere.
             let findings = match is_named {
                 true => Vec::new(),
-                false => diagnosis::diagnose_incident(&nothing_else, None, &incident),
+                false => diagnosis::diagnose_log(&incident, printed),
             };
             Explained::of_log(incident, findings)
         })
@@ -353,6 +363,47 @@ mod tests {
     use crate::event::Exit;
     use crate::state::Run;
     use std::time::Duration;
+
+    const MESSAGE: &str = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 16.00 MiB. GPU 0 has a total capacity of \
+        24.00 GiB of which 14.00 MiB is free. Including non-PyTorch memory, this process has 23.99 GiB memory in use. Of the \
+        allocated memory 22.24 GiB is allocated by PyTorch, and 1.25 GiB is reserved by PyTorch but unallocated.\n";
+
+    fn first_of(log: &str) -> diagnosis::Finding {
+        let found = super::log(&[], &mut log.as_bytes()).expect("a log");
+        found.story.ooms[0].findings[0].clone()
+    }
+
+    /// A log in which the program prints how much it has allocated shows a leak; one without shows none, and says so.
+    #[test]
+    fn growth_that_a_log_prints_is_a_leak_and_comes_first() {
+        let printed = "step 1/60, allocated 0.82, reserved 5.99, peak 5.65 GiB\n\
+            step 24/60, allocated 8.56, reserved 14.52, peak 13.73 GiB\n\
+            step 46/60, allocated 15.97, reserved 22.38, peak 21.14 GiB\n";
+        let leak = first_of(&format!("{printed}{MESSAGE}"));
+        assert_eq!(leak.cause, diagnosis::Cause::Leak);
+        assert_eq!(
+            leak.headline.to_string(),
+            "Memory leak: +345 MiB per step, 15.1 GiB from step 1 to step 46."
+        );
+        let steady =
+            "step 10, allocated 8.5 GiB\nstep 20, allocated 8.5 GiB\nstep 30, allocated 8.5 GiB\n";
+        let steady = first_of(&format!("{steady}{MESSAGE}"));
+        assert_ne!(steady.cause, diagnosis::Cause::Leak);
+        assert!(
+            !steady.explanation.contains("a leak"),
+            "{}",
+            steady.explanation
+        );
+        let unsaid = first_of(MESSAGE);
+        assert_ne!(unsaid.cause, diagnosis::Cause::Leak);
+        assert!(
+            unsaid
+                .explanation
+                .contains("does not show whether memory grew"),
+            "{}",
+            unsaid.explanation
+        );
+    }
 
     #[test]
     fn what_followed_ends_with_what_went_well_and_what_was_unused() {
