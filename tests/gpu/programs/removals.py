@@ -15,6 +15,7 @@ import sys
 import tempfile
 
 import torch
+import torch.multiprocessing.reductions
 from torch import nn
 
 SMALL = "--try" in sys.argv
@@ -311,8 +312,8 @@ class CutUp(nn.Module):
 
     def __init__(self, first, weight, sizes):
         super().__init__()
-        self.weight, self.sizes = nn.Parameter(torch.linspace(0.5, 1, weight // 4)), sizes
-        self.first = nn.Parameter(torch.linspace(1, 2, first // 4))
+        self.weight, self.sizes = nn.Parameter(torch.linspace(0.5, 1, weight // 4, device=DEVICE)), sizes
+        self.first = nn.Parameter(torch.linspace(1, 2, first // 4, device=DEVICE))
 
     def forward(self, given):
         if torch.is_grad_enabled():
@@ -341,10 +342,17 @@ def pieces(which):
     return {"losses": losses, "ballast": ballast.bytes(), "reserved": reserved}
 
 
-def descend(model, count=6):
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, foreach=False)
+def splits(which):
+    """The same in a program that shares tensors of the GPU between processes, where no segment may grow."""
+    if not SMALL:
+        torch.multiprocessing.reductions.reduce_tensor(torch.ones(1, device=DEVICE))
+    return pieces(which)
+
+
+def descend(model, momentum=0.9):
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=momentum, foreach=False)
     losses = []
-    for step in range(count):
+    for step in range(6):
         given = torch.linspace(-1, 1 + step, 8 * 256, device=DEVICE).view(8, 256)
         optimizer.zero_grad()
         loss = model(given).square().mean()
@@ -356,24 +364,27 @@ def descend(model, count=6):
 
 
 def emptying(which):
-    """What an evaluation keeps takes pieces of the blocks that training has left, and then it needs such a block whole."""
-    unit = GIB >> (7 if which == 0 else 8)
-    count, kept = ((3, 110), (4, 100), (5, 90))[which]
+    """What an evaluation keeps takes pieces of the blocks that training has left, and then it needs such a block whole. With
+    --bare the program empties the cache itself."""
+    # Each block's size and how many the training keeps, and how many units the whole card is: more than the training takes, less
+    # than the evaluation does with pieces that it can not use.
+    kept, count, card = ((110, 3, 540), (100, 4, 600), (90, 5, 645))[which]
+    unit = GIB >> 8 if SMALL else torch.cuda.mem_get_info()[0] // card >> 21 << 21
     model = CutUp(8 * unit, 64 * unit, [size * unit for size in (20, *[kept] * count)]).to(DEVICE)
-    ballast = Ballast()
-    losses = descend(model)
+    losses = descend(model, momentum=0.0)
+    if "--bare" in sys.argv:
+        torch.cuda.empty_cache()
     model.eval()
     with torch.no_grad():
         losses.append(model(torch.linspace(-1, 1, 8 * 256, device=DEVICE).view(8, 256)).square().mean().item())
-    reserved = 0 if SMALL else torch.cuda.max_memory_reserved()
-    return {"losses": losses, "ballast": ballast.bytes(), "reserved": reserved}
+    return {"losses": losses, "ballast": 0}
 
 
 def peak():
     return 0 if SMALL else torch.cuda.max_memory_allocated()
 
 
-CASES = {function.__name__: function for function in (foreach, states, outputs, load, offload, chunked, pieces, emptying)}
+CASES = {function.__name__: function for function in (foreach, states, outputs, load, offload, chunked, pieces, splits, emptying)}
 
 
 def main(case, which):
