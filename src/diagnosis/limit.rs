@@ -1,19 +1,32 @@
 //! A cap: the program or its environment limits itself to less than the device has.
 //!
 //! By `set_per_process_memory_fraction`, or by `per_process_memory_fraction` in the allocator's
-//! settings (torch ≥ 2.10). Free memory on the device does not help then, since the allocator
+//! settings (torch ≥ 2.10); CuPy's pool has a limit of its own. Free memory on the device does not help then, since the allocator
 //! itself refuses.
 
 use super::finding::Sum;
 use super::finding::with_figures;
 use super::oom_context::OomContext;
 use super::{Cause, CauseSpec, Certainty, Finding};
+use crate::oom::OomKind;
 use crate::units::Bytes;
 
 pub(super) const CAUSE: CauseSpec = CauseSpec::new("memory limit", examine).of_one_rank();
 
 /// Messages print hundredths of a GiB; three of these are compared.
 const ROUNDING: Bytes = Bytes::mib(16);
+
+/// Where such a limit is set.
+fn whose(kind: OomKind) -> &'static str {
+    match kind {
+        OomKind::Cupy => {
+            "The limit is CuPy's own: set_limit of its memory pool, or CUPY_GPU_MEMORY_LIMIT."
+        }
+        _ => {
+            "The limit comes from set_per_process_memory_fraction in the program or per_process_memory_fraction in the allocator settings."
+        }
+    }
+}
 
 fn examine(case: &OomContext) -> Option<Finding> {
     let limit = case.limit?;
@@ -62,7 +75,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
     Some(
         case.finding(Cause::Limit, certainty, headline)
             .says_if(free)
-            .says("The limit comes from set_per_process_memory_fraction in the program or per_process_memory_fraction in the allocator settings.")
+            .says(whose(case.kind))
             .shows_first([("limit", limit)])
             .advises(["raise or remove the limit"]),
     )

@@ -117,7 +117,7 @@ fn beside_much_that_stays_the_same_pieces_count() {
         ..CUT_UP
     };
     let (room, _, remedy) = offered(&beside).expect("a card on which it helps");
-    let (room, predicted) = (room - stays, remedy.expectation.needs.unwrap() - stays);
+    let (room, predicted) = (room - stays, remedy.expectation.needs().unwrap() - stays);
     assert!(
         predicted <= room && predicted.0 > room.0 * 9 / 10,
         "{predicted}"
