@@ -195,8 +195,8 @@ def is_a_handlers(error: BaseException) -> bool:
 
 def is_refusal(error: BaseException) -> bool:
     """Whether code of the program's has raised it that Python runs for what we do: a hook of imports or audits that
-    ends the program (SystemExit) over what it does not know. Without us there would have been nothing to refuse. What is
-    thrown into a thread from outside comes in our own lines, or in a library's, and is the program's."""
+    ends the program (SystemExit) over what it does not know. Without us there would have been nothing to refuse. What
+    is thrown into a thread from outside comes in our own lines, or in a library's, and is the program's."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
