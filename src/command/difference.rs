@@ -37,11 +37,21 @@ pub enum Change {
     },
 }
 
+/// How many pairs of words are compared with each other at most.
+const MOST_PAIRS: usize = 1 << 20;
+/// How many words are compared, of those that both end with, where there are more pairs: a value that two options have in
+/// common belongs to neither.
+const OF_THE_END: usize = 16;
+
 /// Word by word; the longest common subsequence of words is unchanged.
 pub fn difference(old: &CommandLine, new: &CommandLine) -> Vec<Change> {
     let mut changes = env_difference(old, new);
-    let (a, b) = (&old.argv, &new.argv);
-    // The lengths of the longest common subsequences of the tails; commands have tens of words.
+    let (lead, a, b) = differing(&old.argv, &new.argv);
+    if a.len().saturating_mul(b.len()) > MOST_PAIRS {
+        push_hunk(&mut changes, lead, a, b);
+        return changes;
+    }
+    // The lengths of the longest common subsequences of the tails.
     let mut common = vec![vec![0u32; b.len() + 1]; a.len() + 1];
     for i in (0..a.len()).rev() {
         for j in (0..b.len()).rev() {
@@ -76,9 +86,23 @@ pub fn difference(old: &CommandLine, new: &CommandLine) -> Vec<Change> {
         {
             (i, j) = (i + 1, j + 1);
         }
-        push_hunk(&mut changes, from_i, &a[from_i..i], &b[from_j..j]);
+        push_hunk(&mut changes, lead + from_i, &a[from_i..i], &b[from_j..j]);
     }
     changes
+}
+
+/// The words behind those that both begin with, and how many these are. A command may have tens of thousands (`*.jpg`), of
+/// which a remedy changes a few.
+fn differing<'a>(old: &'a [Word], new: &'a [Word]) -> (usize, &'a [Word], &'a [Word]) {
+    let lead = old.iter().zip(new).take_while(|(a, b)| a == b).count();
+    let (a, b) = (&old[lead..], &new[lead..]);
+    let ends = a.iter().rev().zip(b.iter().rev());
+    let same = match a.len().saturating_mul(b.len()) > MOST_PAIRS {
+        true => ends.take_while(|(a, b)| a == b).count(),
+        false => 0,
+    };
+    let cut = same.saturating_sub(OF_THE_END);
+    (lead, &a[..a.len() - cut], &b[..b.len() - cut])
 }
 
 fn push_hunk(changes: &mut Vec<Change>, at: usize, old: &[Word], new: &[Word]) {
@@ -213,6 +237,30 @@ mod tests {
         }
         let changes = difference(&typed("t.py --lr=-1 -5"), &typed("t.py --lr=2 -6"));
         assert_eq!(changes.len(), 2, "{changes:?}");
+    }
+
+    /// `infer.py --batch 8 data/*.jpg`: all pairs of words would be gigabytes.
+    #[test]
+    fn of_tens_of_thousands_of_words_those_that_differ_are_compared() {
+        let files: Vec<String> = (0..60_000).map(|k| format!("{k}.jpg")).collect();
+        let typed = |front: &str| CommandLine::typed(&format!("{front} {}", files.join(" ")));
+        let (old, new) = (typed("t.py --batch 8 --all"), typed("t.py --batch 4"));
+        let changes = difference(&old, &new);
+        let expected = [
+            Change::Replaced {
+                at: 2,
+                from: "8".into(),
+                to: "4".into(),
+            },
+            Change::Removed {
+                at: 3,
+                words: vec!["--all".into()],
+            },
+        ];
+        assert_eq!(changes, expected);
+        let mut others = old.clone();
+        others.argv[4..].reverse();
+        assert!(!difference(&old, &others).is_empty());
     }
 
     #[test]
