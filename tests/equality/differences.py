@@ -31,7 +31,7 @@ DIFFERENCES = [
                "it is oomph's own parent that is meant: oomph gets the signal and passes it on"),
     Difference(("stderr",), ("pipes",), ("not found", "not executable", "a script without its interpreter"), "oomph says what a shell would have said"),
     # Signals.
-    Difference(("received: 1", "step signal 1"), ("pipes", "files", "terminal"), ("signal 1, handled", "signal 1, waited", "signals, one after the other"),
+    Difference(("received: 1", "step signal 1"), ("terminal",), ("signal 1, handled", "signal 1, waited", "signals, one after the other"),
                "a hangup is the end of oomph's terminal, not of the training (`--on-hup stop` asks for that)"),
     Difference(("status", "step signal 10", "step signal 15"), ("pipes",), ("USR1 that nobody handles",),
                "a launcher would die of a USR1 that is meant for its ranks (`--forward always` sends it)"),
