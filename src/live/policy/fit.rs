@@ -186,6 +186,7 @@ impl Fit {
             rounds: which == Which::Batch,
             room: None,
             bound: None,
+            foreseen: None,
             allocator: Allocator::Fixed,
             keeps_gradients: WorkloadKey::new(&typed, &LaunchEnvironment::default())
                 .keeps_gradients(),
@@ -342,18 +343,25 @@ impl Fit {
         let command = self.typed.without_secrets();
         let at_once = WorkloadKey::new(&command, &LaunchEnvironment::default()).at_once;
         let failed = earlier.iter().map(|oom| FailedBefore {
-            value: oom.at_once.saturating_mul(self.setting.value) / at_once.max(1),
+            value: self.in_setting(oom.at_once, at_once),
             step: oom.step,
             room: oom.room,
         });
         // Of several with the same value the one that got furthest.
         self.failed_before = failed.min_by_key(|failed| (failed.value, u64::MAX - failed.step));
         self.search.bound = self.failed_before.map(|failed| failed.value);
+        let foreseen = earlier.iter().filter_map(|oom| oom.foreseen).min();
+        self.search.foreseen = foreseen.map(|batch| self.in_setting(batch, at_once));
         if self.rivals.is_empty()
             && let SearchStep::Run(value) = self.search.next()
         {
             self.value = value;
         }
+    }
+
+    /// A batch that the device takes at once, as the setting counts it.
+    fn in_setting(&self, batch: u64, at_once: u64) -> u64 {
+        batch.saturating_mul(self.setting.value) / at_once.max(1)
     }
 
     /// The earlier failure that bounds the answer, in words.

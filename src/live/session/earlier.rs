@@ -7,11 +7,14 @@
 use crate::command::CommandLine;
 use crate::diagnosis;
 use crate::event::{Event, SessionStarted};
-use crate::forecast::{EarlierOutcome, EarlierRun, Observation, SeenIn};
+use crate::forecast::{
+    ActivationReduction, Allocator, EarlierOutcome, EarlierRun, MARGIN, Model, Observation, SeenIn,
+    Target,
+};
 use crate::live::program_text;
 use crate::recognize::{LaunchEnvironment, Recognized, WorkloadKey};
 use crate::recording::{self, BaseDirs};
-use crate::state::{Run, RunOutcome, State};
+use crate::state::{OomIncident, Run, RunOutcome, State};
 use crate::units::{Bytes, Moment};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
@@ -192,19 +195,43 @@ pub(crate) struct EarlierOom {
     pub room: Option<Bytes>,
     /// By how much what is allocated between steps grew each step.
     pub grew_by: Option<Bytes>,
+    /// The largest batch that was expected to fit by what the run showed, at once.
+    pub foreseen: Option<u64>,
 }
 
 impl EarlierOom {
     fn of_run(run: &Run) -> Option<EarlierOom> {
         let is_end = run.outcome() == RunOutcome::OutOfMemory;
         let oom = run.oom().filter(|_| is_end)?;
+        let reading = WorkloadKey::new(&run.command, &LaunchEnvironment::default());
+        let grew_by = diagnosis::grows_by(run);
         Some(EarlierOom {
-            at_once: WorkloadKey::new(&run.command, &LaunchEnvironment::default()).at_once,
+            at_once: reading.at_once,
             step: run.steps() + 1,
             room: oom.room(),
-            grew_by: diagnosis::grows_by(run),
+            grew_by,
+            // What leaks runs out with any batch.
+            foreseen: (grew_by.is_none())
+                .then(|| foreseen(run, oom, &reading))
+                .flatten(),
         })
     }
+}
+
+fn foreseen(run: &Run, oom: &OomIncident, reading: &WorkloadKey) -> Option<u64> {
+    let rank = run.rank_of(oom);
+    let seen = Observation::new(rank, Some(oom), reading)?;
+    let like = Target {
+        batch: 1,
+        keeps_gradients: reading.keeps_gradients(),
+        treatment: ActivationReduction::default(),
+        allocator: match rank.and_then(|rank| rank.hello.expandable_segments) {
+            Some(true) => Allocator::Expandable,
+            Some(false) | None => Allocator::Fixed,
+        },
+    };
+    let most = reading.at_once.saturating_sub(1);
+    Model::new(vec![seen]).largest(&like, oom.room()?, MARGIN, most)
 }
 
 /// The OOMs of earlier sessions with a program like that of `command`, the earliest first.

@@ -55,7 +55,7 @@ const BACK: f64 = 0.94;
 /// The share of the answer that a round number may cost.
 const ROUNDING: f64 = 0.015;
 /// From here on an odd number is more precise than anybody asks for.
-const EVEN_FROM: u64 = 64;
+const EVEN_FROM: u64 = 32;
 
 /// What one run showed.
 #[derive(Debug, Clone)]
@@ -91,6 +91,8 @@ pub(crate) struct SizeSearch {
     pub room: Option<Bytes>,
     /// A value that ran out of memory in an earlier session: the answer is below it.
     pub bound: Option<u64>,
+    /// The value that what failed in an earlier session was expected to fit with: the search begins there.
+    pub foreseen: Option<u64>,
     /// How the allocator holds its memory, as the first run said.
     pub allocator: Allocator,
     /// Whether gradients are kept through the forward.
@@ -134,11 +136,20 @@ impl SizeSearch {
     /// What follows the runs so far.
     pub(crate) fn next(&self) -> SearchStep {
         match self.trials.as_slice() {
-            [] => SearchStep::Run((self.start / 4).min(self.ceiling()).max(1).min(self.start)),
+            [] => SearchStep::Run(self.first()),
             [only] => self.second(only),
             [_, latest] => self.third(latest),
             [.., latest] => self.last(latest),
         }
+    }
+
+    /// A quarter of what the command has shows a step whatever it needs; nearer to the answer is what an earlier failure foresaw.
+    fn first(&self) -> u64 {
+        let first = match self.foreseen {
+            Some(foreseen) => self.round(foreseen),
+            None => self.start / 4,
+        };
+        first.min(self.ceiling()).max(1).min(self.start)
     }
 
     fn second(&self, first: &Trial) -> SearchStep {

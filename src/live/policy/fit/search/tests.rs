@@ -120,6 +120,7 @@ fn search(start: u64) -> SizeSearch {
         rounds: false,
         room: None,
         bound: None,
+        foreseen: None,
         allocator: Allocator::Fixed,
         keeps_gradients: false,
         trials: Vec::new(),
@@ -385,4 +386,34 @@ fn what_the_runs_let_expect_beyond_the_largest_that_ran_is_known() {
     assert!((107..=108).contains(&further), "{further}");
     search.trials.push(world.run(further, 1.0));
     assert_eq!(search.further(), None);
+}
+
+/// An earlier failure that foresaw a batch is not searched anew from a quarter of it.
+#[test]
+fn the_search_begins_where_an_earlier_failure_foresaw_the_answer() {
+    let first = |foreseen: Option<u64>, bound: Option<u64>| {
+        let search = SizeSearch {
+            rounds: true,
+            foreseen,
+            bound,
+            ..search(64)
+        };
+        search.next()
+    };
+    assert_eq!(first(None, Some(64)), SearchStep::Run(16));
+    assert_eq!(first(Some(35), Some(64)), SearchStep::Run(34));
+    assert_eq!(first(Some(70), Some(40)), SearchStep::Run(39));
+    assert_eq!(first(Some(0), None), SearchStep::Run(1));
+}
+
+/// As every other figure is rounded: the screen, the list and a dialog say the same.
+#[test]
+fn a_batch_is_rounded_as_everywhere_else() {
+    let search = SizeSearch {
+        rounds: true,
+        ..search(64)
+    };
+    for batch in [31, 32, 51, 63, 64] {
+        assert_eq!(search.round(batch), rounded(batch), "{batch}");
+    }
 }
