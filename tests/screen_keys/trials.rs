@@ -451,7 +451,7 @@ fn step(action: Action) -> Trial {
                 Text("train.py:5 kept: list of"),
             )
         }
-        Action::WriteReport => few_lines(vec![], Text("report: ")),
+        Action::WriteReport => few_lines(vec![], Text("/reports/oomph-")),
         Action::Flame(step) => flame(step),
         Action::SaveSnapshot => {
             let opened = ("s", Text("what leaks"));
