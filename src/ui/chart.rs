@@ -111,10 +111,15 @@ pub(super) fn pointed(
 }
 
 fn legend_width(area: Rect) -> u16 {
-    match area.width >= WIDTH_FOR_LEGEND {
+    match has_legend(area) {
         true => LEGEND_WIDTH,
         false => 0,
     }
+}
+
+/// Whether the curves' figures stand beside them.
+pub(super) fn has_legend(area: Rect) -> bool {
+    area.width >= WIDTH_FOR_LEGEND
 }
 
 pub(super) fn draw(canvas: &mut Canvas, state: &State, device: &DeviceState, choice: &Choice) {

@@ -41,10 +41,17 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
             )
         })
         .unwrap_or_default();
+    // Where the curves have no figures beside them, the one that matters most: it comes before a name that is cut.
+    let in_use = (!chart::has_legend(canvas.area))
+        .then(|| in_use(state, device))
+        .flatten();
     let name_tone = if says_so { Tone::Warning } else { Tone::Text };
     let mut title = vec![(name.as_str(), Tone::Strong)];
     if state.devices.len() > 1 {
         title.push((&of_several, Tone::Dim));
+    }
+    if let Some(in_use) = &in_use {
+        title.extend([(separator, Tone::Dim), (in_use.as_str(), Tone::Text)]);
     }
     title.extend([
         (separator, Tone::Dim),
@@ -74,6 +81,20 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
         compared: view.compared.and_then(|number| state.run_numbered(number)),
     };
     chart::draw(&mut canvas.below_head(&title), state, device, &choice);
+}
+
+/// "15.7 of 23.6 GiB": what is in use on the device now, or without NVML what PyTorch has reserved.
+fn in_use(state: &State, device: &DeviceState) -> Option<String> {
+    // Behind its end the device is empty: that says nothing of the run that is drawn.
+    state.run().filter(|run| run.ended.is_none())?;
+    let capacity = device.capacity?;
+    let figures = Figures::new(device.capacity);
+    let held = device.used.current().or(device.reserved.current())?;
+    Some(format!(
+        "{} of {} GiB",
+        figures.gib(held),
+        figures.gib(capacity)
+    ))
 }
 
 /// Says in the chart's place why there is none.
