@@ -101,6 +101,7 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     rehearsal      one step on fake tensors, as a trace of allocations and frees
     values         which values of its tensors are known
     shares         of how many it is known that they are not zero
+    sparse         gradients of which only some rows are there, and what a step makes of them
     offloading     what a forward saves goes to RAM, as the patch of that name has it
     chunking       a cross-entropy over some rows at a time
     recomputing    repeated blocks are recomputed in backward, as the patch of that name has it

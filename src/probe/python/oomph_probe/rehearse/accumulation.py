@@ -29,6 +29,7 @@ class Accumulation:
     def __init__(self, torch: Torch) -> None:
         self.torch = torch
         self.adds, self.in_place = torch.ops.aten.add.Tensor, torch.ops.aten.add_.Tensor
+        self.clones = torch.ops.aten.clone.default
         # Asked for once: what a gradient's counts are that only waits; None where this torch does not tell them.
         self.alone: Any = None
         self.is_measured = False
@@ -72,9 +73,18 @@ class Accumulation:
         waits, comes = args
         if waits.shape != getattr(comes, "shape", None) or waits.dtype != comes.dtype or self.torch.is_grad_enabled():
             return False
+        if waits.layout != self.torch.strided:
+            return False
         # A parameter's own is added to whoever else has it.
         node = None if self.node is None else self.node()
         return type(node).__name__ == OF_PARAMETER or self.counts(waits) == self.alone and is_dense(waits)
+
+    def is_taken_over(self, func: Any, args: Args, caller: FrameType | None) -> bool:
+        """Whether this copy is of a parameter's sparse gradient, which autograd takes as it is without a mode."""
+        if func is not self.clones or args[0].layout != self.torch.sparse_coo or not is_engines(caller):
+            return False
+        node = None if self.node is None else self.node()
+        return type(node).__name__ == OF_PARAMETER
 
 
 def is_engines(caller: FrameType | None) -> bool:

@@ -150,8 +150,8 @@ class Operators:
             if each is kind:
                 if value.fake_mode is not mode or value.constant is not None:
                     return False
-                if value.dtype.is_complex or value.is_neg():
-                    # They have flags that no size says.
+                if value.dtype.is_complex or value.is_neg() or value.is_sparse:
+                    # They have flags that no size says, or parts.
                     return False
                 # Where it begins in its storage is left out: the frames of a video have an answer in common.
                 parts += value.shape, value.stride(), value.dtype, value.fake_device, value.requires_grad
@@ -294,6 +294,8 @@ class Operators:
             if each is value:
                 return SAME, place, (), (), None, None, 0
         self.states.setdefault(value.fake_device, dict(value.__dict__))
+        if value.layout != self.torch.strided:
+            raise Unknown
         storage = value.untyped_storage()
         what = value.shape, value.stride(), value.dtype, value.fake_device, value.storage_offset()
         if storage._cdata in storages:

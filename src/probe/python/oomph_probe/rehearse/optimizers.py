@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 STATES = {
     "Adadelta": 2, "Adafactor": 0, "Adagrad": 1, "Adam": 2, "AdamW": 2, "Adamax": 2, "ASGD": 1, "LBFGS": 5,
     "Lion": 1,
-    "Muon": 1, "NAdam": 2, "RAdam": 2, "RMSprop": 1, "Rprop": 2, "SGD": 0,
+    "Muon": 1, "NAdam": 2, "RAdam": 2, "RMSprop": 1, "Rprop": 2, "SGD": 0, "SparseAdam": 2,
 }
 ADDING = ("amsgrad", "momentum", "centered")
 # Of these the setting is no tensor of its own.

@@ -37,6 +37,7 @@ from . import (
     rules,
     shadows,
     singly,
+    sparse,
     values,
 )
 from .effects import Stopped
@@ -46,7 +47,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..common.protocols import Args, Kwargs, Module, Storage, Tensor, Torch
+    from ..common.protocols import Args, Kwargs, Line, Module, Storage, Tensor, Torch
     from .apart import Deadline
     from .effects import Guard
     from .roots import Call
@@ -241,6 +242,8 @@ class Rehearsal:
         self.outlive: dict[str, list[int]] = {}
         # What goes to RAM, where that is tried.
         self.offloading: offloading.Offloading | None = None
+        # The program's optimizer, where it is known (optimizers.py).
+        self.optimizer: Line | None = None
         # The largest log-softmax over rows of logits.
         self.log_softmax = 0
         # The most bytes of one that is as large as values say, which are not known.
@@ -363,6 +366,8 @@ class Rehearsal:
                 with self.autocast() if variant.changed.amp else contextlib.nullcontext():
                     scenes.further()
                 scenes.behind()
+            for size in sparse.made_by_a_step(torch, module, self.optimizer):
+                self.trace.allocate_for_a_moment(size)
             self.leave_out_shadows(module)
             other = scenes.carries_other(self.given) if may_begin_again else {}
             if other:
@@ -556,6 +561,8 @@ class Rehearsal:
         if self.accumulation.is_one(func, args, kwargs, sys._getframe(2)):
             # Of real steps it has a value.
             return args[0] if self.mode is not None else self.accumulation.in_place(*args)
+        if self.accumulation.is_taken_over(func, args, sys._getframe(2)):
+            return args[0]
         name, known, key = facts.name, self.answers, None
         self.samples.look(name, args)
         if name in PRODUCTS:
@@ -601,6 +608,8 @@ class Rehearsal:
             if name == "index":
                 self.by_shares = max(self.by_shares, bytes_of(returned))
             return returned
+        if self.mode is not None and sparse.are_added(self.torch, name, args):
+            return sparse.added(self.torch, *args[:2])
         before = self.trace.flops
         self.count(name, args)
         returned = func(*args, **kwargs)
@@ -655,9 +664,9 @@ class Rehearsal:
             if tensor is not None and tensor.device == device:
                 if looking is not None:
                     looking.quiet.saw(tensor)
-                storage = tensor.untyped_storage()
-                if self.is_new(storage):
-                    self.trace.allocate(storage)
+                for storage in sparse.storages(self.torch, tensor):
+                    if self.is_new(storage):
+                        self.trace.allocate(storage)
         if name == LOG_SOFTMAX and args[0].dim() == 2:
             self.log_softmax = max(self.log_softmax, tensors[0].untyped_storage().nbytes())
         if name in SOFTMAX and args[0].device == device:

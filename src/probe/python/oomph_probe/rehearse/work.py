@@ -451,6 +451,7 @@ class Work:
             self.torch, self.call, made, deadline, self.known, self.guard, self.outside, self.with_hooks
         )
         one.values.shares, one.values.no = self.shares, self.no
+        one.optimizer = self.line.get("optimizer")
         try:
             with packing.by(one.sequences), one.lists():
                 trace = one.run()
