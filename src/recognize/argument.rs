@@ -181,6 +181,8 @@ pub(crate) struct Arguments<'a> {
     /// Of each token, whether it has the place of a name behind an option for alternating names and values. Made once: a
     /// command may have tens of thousands of words (`*.jpg`).
     pair_names: Vec<bool>,
+    /// The tokens that begin with a dash.
+    dashed: Vec<usize>,
 }
 
 impl<'a> Arguments<'a> {
@@ -207,10 +209,17 @@ impl<'a> Arguments<'a> {
             is_here
         };
         let pair_names = tokens.iter().map(place).collect();
+        let begins = |k: &usize| {
+            tokens
+                .get(*k)
+                .is_some_and(|token| token.text.starts_with('-'))
+        };
+        let dashed = (0..tokens.len()).filter(begins).collect();
         Arguments {
             tokens,
             nested,
             pair_names,
+            dashed,
         }
     }
 
@@ -250,7 +259,12 @@ impl<'a> Arguments<'a> {
 
     /// All matches for `name`, in order.
     pub(crate) fn find(&self, name: Name<'_>) -> Vec<Hit<'a>> {
-        self.matching(|token, k| self.hit(name, token, k))
+        match name {
+            Name::Option { .. } => self.options(|token, k| self.hit(name, token, k)),
+            Name::Key { .. } | Name::Colon(_) | Name::Pair(_) => (self.tokens.iter().enumerate())
+                .filter_map(|(k, token)| self.hit(name, token, k))
+                .collect(),
+        }
     }
 
     /// Like [`Arguments::find`], but also matches abbreviated options, as argparse does, unless one
@@ -263,7 +277,7 @@ impl<'a> Arguments<'a> {
         if !exact.is_empty() {
             return exact;
         }
-        self.matching(|token, k| {
+        self.options(|token, k| {
             let (typed, _) = option_parts(token.text)?;
             let prefix = typed.strip_prefix("--")?;
             // Shorter ones are too easily something else.
@@ -287,7 +301,7 @@ impl<'a> Arguments<'a> {
         option: &str,
         is_of_another: impl Fn(&str) -> bool,
     ) -> Vec<Hit<'a>> {
-        self.matching(|token, k| {
+        self.options(|token, k| {
             let (typed, _) = option_parts(token.text)?;
             let is_short =
                 option.starts_with("--") && typed.len() > 2 && typed.len() < option.len();
@@ -354,11 +368,9 @@ impl<'a> Arguments<'a> {
             .flatten()
     }
 
-    fn matching(&self, hit: impl Fn(&Token<'a>, usize) -> Option<Hit<'a>>) -> Vec<Hit<'a>> {
-        self.tokens
-            .iter()
-            .enumerate()
-            .filter_map(|(k, token)| hit(token, k))
+    fn options(&self, hit: impl Fn(&Token<'a>, usize) -> Option<Hit<'a>>) -> Vec<Hit<'a>> {
+        (self.dashed.iter())
+            .filter_map(|k| hit(self.tokens.get(*k)?, *k))
             .collect()
     }
 
