@@ -119,7 +119,7 @@ fn read(line: &[u8]) -> Option<PrintedMemory> {
     let step = losses::step_of(line)?;
     let found = (ALLOCATED.captures_iter(line))
         .find(|found| !HIGHEST.is_match(found.name("before").map_or(b"", |m| m.as_bytes())))?;
-    let text = |name| Some(std::str::from_utf8(found.name(name)?.as_bytes()).ok()?);
+    let text = |name| std::str::from_utf8(found.name(name)?.as_bytes()).ok();
     let number = text("n")?;
     let later = || {
         let rest = line.get(found.name("n")?.start()..)?;
