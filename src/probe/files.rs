@@ -162,6 +162,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "rehearse/sizes.py",
     "rehearse/sparse.py",
     "rehearse/statements.py",
+    "rehearse/trace.py",
     "rehearse/unseen.py",
     "rehearse/upcoming.py",
     "rehearse/values.py",

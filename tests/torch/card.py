@@ -6,10 +6,10 @@ import types
 
 import rehearse  # noqa: F401
 import torch
-from _oomph_probe.rehearse import apart, rehearsal
+from _oomph_probe.rehearse import apart, rehearsal, trace
 
 
-class Counted(rehearsal.Trace):
+class Counted(trace.Trace):
     """Allocations of a program; `size` bytes are there."""
 
     def __init__(self, device, size):

@@ -9,7 +9,7 @@ import support  # noqa: E402,F401
 import torch  # noqa: E402
 from _oomph_probe.common import frames  # noqa: E402
 from _oomph_probe.live import modules  # noqa: E402
-from _oomph_probe.rehearse import apart, fakes, inputs, rehearsal, rehearsals, roots, sizes, work  # noqa: E402
+from _oomph_probe.rehearse import apart, inputs, rehearsal, rehearsals, roots, sizes, trace, work  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 
 # Without a GPU entering the mode puts a guard for CUDA in place, which is not made for a second thread (torch 2.11).
@@ -83,7 +83,7 @@ def steady_peak(line, batch, variant=0):
     """The same of a later step: what variables hold of the one before is there until it is let go of."""
     said = line["variants"][variant]
     held, words = {}, said["trace"].split()
-    sizes_made = [fakes.blocks(sizes.size_at(word, batch)) for word in words if not word.startswith("-")]
+    sizes_made = [trace.blocks(sizes.size_at(word, batch)) for word in words if not word.startswith("-")]
     for number, until in zip(said.get("held", ()), said.get("until", ())):
         held.setdefault(until, []).append(sizes_made[number])
     return peak_beside(held, words, batch)
@@ -98,7 +98,7 @@ def peak_beside(held, words, batch):
         if word.startswith("-"):
             now -= made[len(made) - int(word[1:])]
             continue
-        made.append(fakes.blocks(sizes.size_at(word, batch)))
+        made.append(trace.blocks(sizes.size_at(word, batch)))
         now += made[-1]
         most = max(most, now)
     return most

@@ -98,7 +98,8 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     rounds         the calls of one round of the training's loop, which a step begins with
     rules          what the most frequent operators return, by the sizes that they are given
     evaluations    calls without gradients that memory ran out in
-    rehearsal      one step on fake tensors, as a trace of allocations and frees
+    rehearsal      one step on fake tensors
+    trace          what it allocates and frees, in order
     values         which values of its tensors are known
     shares         of how many it is known that they are not zero
     sparse         gradients of which only some rows are there, and what a step makes of them

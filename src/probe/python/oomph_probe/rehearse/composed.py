@@ -5,7 +5,7 @@ anew.
 
 from __future__ import annotations
 
-from .rehearsal import ALLOCATED, CALLED, FREED, GRADIENT, MARKED, MOMENT, Trace
+from .trace import ALLOCATED, CALLED, FREED, GRADIENT, MARKED, MOMENT, Trace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -461,8 +461,3 @@ def is_of_whole_numbers(tensor: Tensor) -> bool:
 def is_buffer(torch: Torch, tensor: Tensor) -> bool:
     kind = getattr(torch.nn, "Buffer", None)
     return kind is not None and type(tensor) is kind
-
-
-def blocks(size: int) -> int:
-    """What the allocator takes for so many bytes."""
-    return max(512, -(-size // 512) * 512) if size else 0

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from ..common.protocols import Tensor
     from .callers import Scene
     from .functions import Function
-    from .rehearsal import Rehearsal, Trace
+    from .rehearsal import Rehearsal
+    from .trace import Trace
 
 # Wrappers that call one module of theirs with the same arguments, on this process's share of the batch.
 WRAPPERS = ("DistributedDataParallel", "DataParallel", "OptimizedModule")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     from ..common.protocols import Args, Kwargs, Module, Torch
-    from .rehearsal import Trace
+    from .trace import Trace
 
 
 # Where transformers' layers keep what they are checkpointed with.

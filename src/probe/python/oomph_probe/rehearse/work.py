@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from ..common.protocols import Line, Torch
     from . import callers
     from .roots import Call
+    from .trace import Trace
 
     # A call to begin with, and the lines from there on.
     Way = Tuple[Call, Optional[callers.Lines]]
@@ -322,7 +323,7 @@ class Work:
             said["why_not"] = words_of(error)
         return said
 
-    def told_by(self, said: Line, one: rehearsal.Rehearsal, trace: rehearsal.Trace) -> None:
+    def told_by(self, said: Line, one: rehearsal.Rehearsal, trace: Trace) -> None:
         """What else a variant says."""
         if one.has_only_graphs():
             said["graphs"] = True
@@ -421,7 +422,7 @@ class Work:
 
     def traced(
         self, variant: Changed, batch: int, at: int, deadline: apart.Deadline
-    ) -> tuple[rehearsal.Rehearsal, rehearsal.Trace]:
+    ) -> tuple[rehearsal.Rehearsal, Trace]:
         try:
             return self.tried(variant, batch, at, deadline)
         except (losses.NoLoss, singly.OneByOne, values.ManyTurns):
@@ -443,7 +444,7 @@ class Work:
 
     def tried(
         self, variant: Changed, batch: int, at: int, deadline: apart.Deadline
-    ) -> tuple[rehearsal.Rehearsal, rehearsal.Trace]:
+    ) -> tuple[rehearsal.Rehearsal, Trace]:
         self.attempted = time.monotonic()
         self.guard.judge_on()
         made = rehearsal.Variant((batch, at), variant, self.is_flat, self.is_listed)
@@ -497,7 +498,7 @@ class Work:
         return False
 
 
-def say(said: Line, words: list[str], trace: rehearsal.Trace, outlive: dict[str, list[int]]) -> None:
+def say(said: Line, words: list[str], trace: Trace, outlive: dict[str, list[int]]) -> None:
     said["trace"] = " ".join(words)
     said["forward"], said["loss"] = trace.marks["forward"], trace.marks["loss"]
     said.update({name: numbers for name, numbers in outlive.items() if numbers})
