@@ -6,7 +6,7 @@ use super::finding::with_figures;
 use super::oom_context::OomContext;
 use super::situation::{Situation, StackCall};
 use super::{Cause, CauseSpec, Certainty, Finding, LittleUse, Phrase};
-use crate::event::{Phase, Retainer};
+use crate::event::{Phase, Retainer, RetainerKind};
 use crate::units::Bytes;
 
 pub(super) const CAUSE: CauseSpec = CauseSpec::new("evaluation keeps its outputs", examine)
@@ -106,7 +106,12 @@ fn is_a_collection(case: &OomContext, kept: &Retainer) -> bool {
     let much = case
         .allocated
         .and_then(|allocated| kept.bytes.fraction_of(allocated));
-    kept.length >= Some(FEWEST) && kept.graph == Bytes::ZERO && much >= Some(NOTABLE)
+    // What belongs to a call of the model that still runs is of this batch alone: the hidden states of its layers, say.
+    let is_of_this_call = kept.kind == RetainerKind::Local && case.stack.is_in_a_module(&kept.of);
+    !is_of_this_call
+        && kept.length >= Some(FEWEST)
+        && kept.graph == Bytes::ZERO
+        && much >= Some(NOTABLE)
 }
 
 fn gatherer(call: &StackCall<'_>) -> Gatherer {

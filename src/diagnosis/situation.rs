@@ -262,6 +262,14 @@ impl<'a> CallStack<'a> {
         self.calls.iter().any(|call| call.is_in(part))
     }
 
+    /// Whether a function of this name runs inside of a module's call.
+    pub fn is_in_a_module(&self, function: &str) -> bool {
+        let of_it = |call: &StackCall<'_>| call.function == last_part(function);
+        let of_torch = |call: &StackCall<'_>| call.function == "_call_impl";
+        let inner = self.calls.iter().position(of_it);
+        inner.is_some_and(|at| self.calls[at + 1..].iter().any(of_torch))
+    }
+
     /// The program's own innermost call.
     pub fn own(&self) -> Option<StackCall<'a>> {
         self.calls.iter().find(|call| !call.is_librarys()).copied()

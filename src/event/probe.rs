@@ -364,7 +364,7 @@ pub struct OptimizerRecord {
     /// Bytes and elements of the parameters that are trained.
     pub trained: Bytes,
     pub elements: u64,
-    /// The elements in small tensors, which states of 8 bits keep in 32.
+    /// The elements of small tensors and, under transformers' Trainer, of embeddings, which states of 8 bits keep in 32.
     pub small: u64,
     /// The bytes of the largest trained one.
     pub largest: Bytes,

@@ -7,6 +7,7 @@ import json
 import pathlib
 import sys
 import unittest
+import unittest.mock
 import weakref
 
 import rehearse  # noqa: F401  (it loads the probe's package)
@@ -132,6 +133,17 @@ class Optimizers(unittest.TestCase):
                 made = getattr(torch.optim, line["name"].partition(" ")[0])(parameters, **settings)
                 makes_lists = line["temporaries"] >= line["record"]["trained"]
                 self.assertEqual(at_oom.optimizers.describe(made)["foreach"], makes_lists, line["name"])
+
+    def test_the_state_of_embeddings_stays_in_32_bits_under_transformers_trainer(self):
+        words = torch.nn.Embedding(600, 16)
+        model = torch.nn.Sequential(words, torch.nn.Linear(16, 512))
+
+        def small():
+            return OnCpu(torch, torch.optim.AdamW(model.parameters()), 0).line()["small"]
+
+        self.assertEqual(small(), 512)
+        with unittest.mock.patch.dict(sys.modules, {at_oom.TRAINER: unittest}):
+            self.assertEqual(small(), 512 + words.weight.numel())
 
     def test_an_optimizer_is_found_by_its_id_or_by_its_size(self):
         small = torch.optim.SGD([torch.nn.Parameter(torch.zeros(3))], lr=0.1)

@@ -93,6 +93,44 @@ fn kept_in_pieces() -> StagedSession {
     scene
 }
 
+/// A list of three in an evaluation, in pieces: of the loop around the model, or of a call of the model that still runs.
+fn three_in_a_list(of: &str) -> StagedSession {
+    let mut scene = failing(OomRecord {
+        phase: Phase::Evaluation,
+        grad_enabled: Some(false),
+        step: 10,
+        largest_free: Some(Bytes::mib(1_900)),
+        stack: calls(&[
+            ("/srv/model.py", "forward"),
+            (
+                "/v/lib/python3.12/site-packages/torch/nn/modules/module.py",
+                "_call_impl",
+            ),
+            ("/srv/train.py", "validate"),
+        ]),
+        ..record(100, gib(19.0), gib(22.6), gib(2.5), gib(0.3))
+    });
+    scene.add(
+        20.1,
+        EventKind::Retainers(Box::new(Retainers {
+            pid: Pid(100),
+            device: 0,
+            step: 10,
+            retainers: vec![Retainer {
+                name: "kept".into(),
+                kind: RetainerKind::Local,
+                of: of.into(),
+                class: "list".into(),
+                length: Some(3),
+                bytes: gib(14.0),
+                ..Retainer::default()
+            }],
+            ..Retainers::default()
+        })),
+    );
+    scene
+}
+
 /// Trainer puts outputs together while gradients are enabled; `graph` of what is kept belongs to autograd's graphs.
 fn gathering_with_gradients(graph: Bytes) -> StagedSession {
     let mut scene = failing(OomRecord {
@@ -496,6 +534,18 @@ pub(super) fn scenes() -> Vec<StagedTraining> {
             }),
             EvaluationOutputs,
             Certain,
+        ),
+        (
+            "an evaluation's loop keeps its outputs",
+            three_in_a_list("validate"),
+            EvaluationOutputs,
+            Likely,
+        ),
+        (
+            "a call of the model keeps the states of its layers",
+            three_in_a_list("forward"),
+            Fragmentation,
+            Likely,
         ),
         (
             "Trainer gathers outside of no_grad, as of transformers 5",

@@ -5,6 +5,9 @@ forecast/optimizer_step.rs.
 
 from __future__ import annotations
 
+import sys
+
+from ..common import objects
 from ..rehearse import optimizers
 
 TYPE_CHECKING = False
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 SETTINGS = ("foreach", "fused", "amsgrad", "momentum", "centered", "maximize", "weight_decay")
 # Tensors with fewer elements keep their state in 32 bits in the optimizers with states of 8 bits.
 SMALL = 4096
+# transformers' Trainer has them keep that of embeddings in 32 bits as well (create_optimizer, 4.22 to 5).
+TRAINER = "transformers.trainer"
 
 
 def of(torch: Torch, structure: Structure, running: int, device: int) -> Sizes | None:
@@ -51,7 +56,8 @@ class Sizes:
         self.device = device
         self.seen: set[int] = set()
         self.bytes: dict[str, dict[str, int]] = {"parameters": {}, "gradients": {}, "states": {}}
-        # Of the trained parameters: bytes, elements, elements in small tensors, and the bytes of the largest.
+        self.embedded = embedded(torch)
+        # Of the trained parameters: bytes, elements, elements whose state stays in 32 bits, and the bytes of the largest.
         self.trained = self.elements = self.small = self.largest = 0
         # What Adafactor keeps of them, and the bytes of those that have a state.
         self.factored = self.stated = 0
@@ -84,7 +90,7 @@ class Sizes:
         if parameter.requires_grad:
             self.trained += size
             self.elements += elements
-            self.small += elements if elements < SMALL else 0
+            self.small += elements if elements < SMALL or id(parameter) in self.embedded else 0
             self.largest = max(self.largest, size)
             self.factored += factored(tuple(local.shape)) * local.element_size()
         if parameter.grad is not None:
@@ -119,6 +125,15 @@ class Sizes:
         dtype = str(local.dtype).rpartition(".")[2]
         of_kind[dtype] = of_kind.get(dtype, 0) + local.numel() * local.element_size()
         return local
+
+
+def embedded(torch: Torch) -> set[int]:
+    """The ids of the embeddings' weights, where it counts that they are."""
+    if TRAINER not in sys.modules:
+        return set()
+    kinds = {id(kind) for kind in objects.with_subclasses(torch.nn.Embedding)}
+    found = objects.instances(kinds) or []
+    return {id(module._parameters.get("weight")) for module in found}
 
 
 def is_set(setting: Any) -> bool:
