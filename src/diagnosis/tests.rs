@@ -3,6 +3,7 @@
 mod attention;
 mod beside;
 mod climbs;
+mod evaluations;
 mod forecasts;
 mod host;
 mod leaks;
