@@ -15,6 +15,7 @@ pub(crate) mod config_file;
 mod config_formats;
 pub(crate) mod family;
 mod file_settings;
+mod hocon;
 mod host_view;
 pub(crate) mod knob;
 mod launch;

@@ -1,6 +1,7 @@
-//! The settings of a config file with their byte ranges: YAML, JSON, TOML, gin, INI, and Python (`python_config.rs`). Whatever isn't surely understood is reported as unclear and never edited.
+//! The settings of a config file with their byte ranges: YAML, JSON, TOML, gin, INI, HOCON, and Python (`python_config.rs`). Whatever isn't surely understood is reported as unclear and never edited.
 
 use super::file_settings::{FileSetting, FileSettings};
+use super::hocon::hocon_settings;
 use super::python_config::python_settings;
 use saphyr_parser::{Event, Parser, ScalarStyle};
 use std::ops::Range;
@@ -24,7 +25,8 @@ pub(super) fn settings_of(extension: &str, text: &str) -> Result<FileSettings, S
         "toml" => toml_settings(text),
         "gin" => Ok(gin_settings(text)),
         "ini" | "cfg" | "conf" => {
-            ini_settings(text).or_else(|error| plain_settings(text).ok_or(error))
+            let plain = || plain_settings(text).or_else(|| hocon_settings(text));
+            ini_settings(text).or_else(|error| plain().ok_or(error))
         }
         "py" => Ok(python_settings(text)),
         _ => by_content(text).ok_or_else(|| "its format is unknown".into()),

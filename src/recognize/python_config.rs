@@ -7,6 +7,26 @@ use super::python_number::python_number;
 use super::source_tokens::{DEEPEST, SourceTokens};
 use std::ops::Range;
 
+/// What configs import without taking settings from it.
+const LIBRARIES: [&str; 16] = [
+    "addict",
+    "collections",
+    "copy",
+    "dataclasses",
+    "datetime",
+    "easydict",
+    "json",
+    "math",
+    "ml_collections",
+    "numpy",
+    "omegaconf",
+    "os",
+    "pathlib",
+    "sys",
+    "torch",
+    "typing",
+];
+
 /// In lists, numbers and texts are no settings that anybody would look for.
 const MOST_SETTINGS: usize = 20_000;
 
@@ -20,7 +40,14 @@ pub(super) fn python_settings(text: &str) -> FileSettings {
     for statement in &tokens.statements {
         let range = statement.tokens.clone();
         match tokens.text(range.start) {
-            "import" | "from" => reader.settings.may_hide = true,
+            // A library's own types and numbers say nothing of this config.
+            "import" | "from" => {
+                let module = tokens.text(range.start + 1);
+                let mut all = range.clone();
+                let is_list = tokens.text(range.start) == "import"
+                    && all.any(|at| tokens.is_operator(at, ","));
+                reader.settings.may_hide |= is_list || !LIBRARIES.contains(&module);
+            }
             _ => reader.statement(range, statement.indent == 0),
         }
     }
@@ -261,6 +288,19 @@ mod tests {
         ] {
             let bases: Vec<String> = bases.into_iter().map(String::from).collect();
             assert_eq!(python_bases(text), (bases, has_others), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_library_says_nothing_of_a_config() {
+        for (text, may_hide) in [
+            ("import ml_collections\nfrom copy import deepcopy\n", false),
+            ("import numpy as np\n", false),
+            ("import os, base\n", true),
+            ("import base\n", true),
+            ("from .base import config\n", true),
+        ] {
+            assert_eq!(python_settings(text).may_hide, may_hide, "{text}");
         }
     }
 
