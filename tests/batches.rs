@@ -2,6 +2,7 @@
 //! out of memory in its first step, under `--on-oom auto`. Each ends well with the right number changed, or is left as it is
 //! with "not sure"; none has another number changed.
 
+mod by_hand;
 mod configs;
 mod dialog;
 mod edited;
@@ -559,6 +560,7 @@ fn each_kind_of_program_has_the_right_number_changed_or_none() {
             .into_iter()
             .chain(evaluation::kinds())
             .chain(settings::kinds())
+            .chain(by_hand::kinds())
             .filter(|kind| {
                 only.as_ref()
                     .is_none_or(|only| kind.name.contains(only.as_str()))

@@ -8,7 +8,8 @@ use crate::project_files;
 use crate::recognize::text::{
     BatchRules, ConfigRoot, ImportedModule, NamedSettingsFile, PathPart, ProgramSource,
     ProgramText, SettingsNames, SourceRole, added_directories, asked_packages, default_files,
-    default_modules, default_words, hydra_config, hydra_files, imports, made_files, written_files,
+    default_modules, default_words, files_beside, hydra_config, hydra_files, imports, made_files,
+    written_files,
 };
 use crate::recognize::{ConfigFile, ProgramKind, Recognized};
 use std::collections::{BTreeSet, VecDeque};
@@ -35,6 +36,7 @@ pub(crate) fn program_text(recognized: &Recognized<'_>) -> Option<ProgramText> {
 pub(crate) fn batch_rules(recognized: &Recognized<'_>) -> BatchRules {
     let settings = ProgramReader::new(recognized).and_then(|mut reader| {
         reader.read_script()?;
+        reader.follow();
         Some(reader.settings(recognized))
     });
     let files = program_files(recognized);
@@ -329,7 +331,32 @@ impl ProgramReader {
                 |read: &NamedSettingsFile| files.iter().all(|other| other.text != read.text);
             files.extend(read.filter(is_new));
         }
-        files.extend(self.of_hydra(&source.path, &source.text, &words));
+        for source in &self.sources {
+            let beside = files_beside(&source.text);
+            let names = match beside.is_alone {
+                true => SettingsNames::InFile,
+                false => SettingsNames::Among,
+            };
+            let Some(directory) = Path::new(&source.path).parent() else {
+                continue;
+            };
+            for file in beside.files {
+                let read = self.settings_file(&directory.join(file), names.clone());
+                let is_new =
+                    |read: &NamedSettingsFile| files.iter().all(|other| other.text != read.text);
+                files.extend(read.filter(is_new));
+            }
+        }
+        // Where the script only calls it, the module has it: `from package.cli import train`.
+        let mut near = self
+            .sources
+            .iter()
+            .filter(|source| source.role != SourceRole::Distant);
+        let of_hydra = near.find_map(|source| {
+            let files = self.of_hydra(&source.path, &source.text, &words);
+            (!files.is_empty()).then_some(files)
+        });
+        files.extend(of_hydra.unwrap_or_default());
         files.extend(
             recognized
                 .launch

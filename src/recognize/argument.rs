@@ -52,6 +52,8 @@ pub enum ArgumentForm {
     Colon,
     /// `NAME value` without any dash (yacs).
     Pair,
+    /// `value` alone, by its place.
+    Place,
 }
 
 /// The value of an argument.

@@ -371,7 +371,7 @@ pub(super) fn addition(
         ArgumentForm::Equals => spelled.push('='),
         ArgumentForm::KeyValue | ArgumentForm::Space | ArgumentForm::Glued | ArgumentForm::Pair => {
         }
-        ArgumentForm::Colon => return None,
+        ArgumentForm::Colon | ArgumentForm::Place => return None,
     }
     Some(Addition::new(&spelled, arguments.gap(batch.end())?))
 }

@@ -37,6 +37,9 @@ impl<'c> Recognized<'c> {
             self.follow_computed(&mut source, rules);
             source.rate = rules.rate;
         }
+        if let Some(text) = self.launch.text {
+            self.follow_shares(&mut source, text);
+        }
         if let (None, Some(devices)) = (self.known, self.listed_devices()) {
             source.bounds.multiple_of = source.bounds.multiple_of.max(devices);
         }
@@ -163,7 +166,8 @@ impl<'c> Recognized<'c> {
                     | ArgumentForm::KeyValue
                     | ArgumentForm::Glued
                     | ArgumentForm::Pair
-                    | ArgumentForm::Colon => [].iter(),
+                    | ArgumentForm::Colon
+                    | ArgumentForm::Place => [].iter(),
                 };
                 let more = more.take_while(|token| is_number(token.text)).count();
                 (parts.len() + more) as u64
@@ -228,7 +232,8 @@ impl<'c> Recognized<'c> {
     }
 
     /// Whether a number that the text is sure of is among those that the model's sizes leave: the text tells an evaluation's
-    /// loader from the training's where both take as much.
+    /// loader from the training's where both take as much. Where they leave none, one that is a size itself: the process
+    /// tells of no word that is taken by its place, and of no file that is read by means of its own.
     fn is_possible(&self, source: &BatchSource<'_>, told: &Knobs) -> bool {
         let place = |knob: &Knob<'_>| match knob.lasting_place() {
             KnobPlace::Literal { file, line, .. } => Some((file, line)),
@@ -236,6 +241,9 @@ impl<'c> Recognized<'c> {
         };
         let sure = source.sizes.first().and_then(place);
         let possible = knob::possible(self, told);
+        if possible.is_empty() {
+            return source.sizes.len() == 1 && knob::is_given(told, source.at_once);
+        }
         let mut places = possible.iter().filter_map(|one| one.source.sizes.first());
         sure.is_some() && places.any(|knob| place(knob) == sure)
     }

@@ -257,7 +257,8 @@ impl Recognized<'_> {
         let mut files: Vec<NamedFile> = with_deepspeed
             .flat_map(|spec| named_by(&arguments, spec))
             .collect();
-        if self.known.is_none() {
+        // Where a known program's own options name none, it may be another of the same name.
+        if self.known.is_none() || files.is_empty() {
             files.extend(by_ending(&arguments));
         }
         files.extend(

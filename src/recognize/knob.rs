@@ -233,6 +233,12 @@ pub(super) fn confirms<'a>(
     true
 }
 
+/// Whether the model was given as much of anything.
+pub(super) fn is_given(told: &Knobs, size: u64) -> bool {
+    let is_it = |relation| matches!(relation, (SizeRelation::Given, _));
+    told.relation(size, 1).is_some_and(is_it)
+}
+
 /// The accumulation by what the running program calls so, where no word or line sets it that could be edited (`5 * 8`).
 pub(crate) fn accumulation(told: &Knobs) -> Option<u64> {
     let named = told.names.iter();

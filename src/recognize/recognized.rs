@@ -4,7 +4,7 @@
 //! [`Recognized::new`] is the one entry to this room; everything else is asked of its result, which
 //! travels with the command.
 
-use super::argument::{Arguments, Name, text};
+use super::argument::{Arguments, Name, same, text};
 use super::launch::LaunchEnvironment;
 use super::layout::Variable;
 use super::layout::{CommandLayout, Launcher, ProgramKind, file_name};
@@ -42,7 +42,7 @@ impl<'c> Recognized<'c> {
         let catalogues = launch.own.iter().chain([Catalogue::built_in()]);
         let mut catalogues = catalogues.filter(|_| unread.is_none());
         let known = catalogues.find_map(|catalogue| catalogue.entry(&layout, &seen));
-        let known = known.filter(|entry| !is_contradicted(entry, launch));
+        let known = known.filter(|entry| !is_contradicted(entry, &arguments, launch));
         let trains = launch.text.is_some_and(|text| text.trains)
             || launch.told.is_some_and(|told| !told.evaluated);
         let closed = unread.or_else(|| closed(program, &arguments, known, trains));
@@ -126,11 +126,29 @@ impl<'c> Recognized<'c> {
     }
 }
 
-/// Whether the program's text declares all its options and the batch of a built-in entry is none of them: it is another program of
-/// the same name.
-fn is_contradicted(entry: &ProgramEntry, launch: &LaunchEnvironment<'_>) -> bool {
+/// Whether the program's text declares all its options and the batch of a built-in entry is none of them, or not its config
+/// while the command names one by another option: it is another program of the same name.
+fn is_contradicted(
+    entry: &ProgramEntry,
+    arguments: &Arguments<'_>,
+    launch: &LaunchEnvironment<'_>,
+) -> bool {
     let is_own = launch.own.iter().any(|catalogue| catalogue.has(entry));
-    let lacks = |text: &ProgramText| text.lacks_options(&entry.batch.names);
+    let names_another_config = |text: &ProgramText| {
+        let is_of_entry = |option: &str| entry.config.iter().any(|known| same(known, option));
+        let mut typed = arguments.tokens.iter().filter(|token| token.is_option());
+        let mut known = entry.config.iter().peekable();
+        known.peek().is_some()
+            && known.all(|option| option.starts_with("--") && !text.declares(option))
+            && typed.any(|token| {
+                let option = token.text.split('=').next().unwrap_or(token.text);
+                !is_of_entry(option)
+                    && text.declares(option)
+                    && is_one(&spellings().config_files, &option.replace('_', "-"))
+            })
+    };
+    let lacks =
+        |text: &ProgramText| text.lacks_options(&entry.batch.names) || names_another_config(text);
     !is_own && launch.text.is_some_and(lacks)
 }
 

@@ -6,6 +6,7 @@
 //! said here, and read elsewhere.
 
 mod branches;
+mod by_place;
 pub(crate) mod choice;
 pub(crate) mod computed;
 mod constants;
@@ -19,6 +20,7 @@ mod names_in;
 mod overruling;
 mod paths;
 mod places;
+mod shares;
 mod statements;
 mod two_parsers;
 
@@ -34,8 +36,10 @@ use divisions::Divisions;
 pub(crate) use hydra::{ConfigRoot, hydra_config, hydra_files};
 pub(crate) use module_path::{added_directories, asked_packages};
 pub(crate) use paths::{
-    PathPart, default_files, default_modules, default_words, made_files, written_files,
+    PathPart, default_files, default_modules, default_words, files_beside, made_files,
+    written_files,
 };
+use shares::Shares;
 pub(crate) use statements::ImportedModule;
 use statements::{SourceStatements, is_overwritten};
 use std::collections::BTreeSet;
@@ -90,6 +94,8 @@ pub(crate) enum SettingsNames {
     Hydra(String),
     /// In the file, as the program reads it: its path is an option's default, or written down.
     InFile,
+    /// In the file, beside others of the program whose paths it makes: they may say it again.
+    Among,
     /// In the file, whose path the program makes of what options say.
     Made,
     /// In one of the files that the command's config builds on, or in that itself: the last one that has a setting counts.
@@ -106,6 +112,7 @@ pub struct ProgramText {
     /// What the script and what it imports name as a part of something: `.train`, `"train"`.
     parts: BTreeSet<String>,
     divisions: Divisions,
+    shares: Shares,
     /// Names that the text takes as its batch: `batch_size = hp.voc_batch_size`.
     taken_as_batch: BTreeSet<String>,
     /// Pairs of names of which the text takes the first and leaves the second, at least to begin with.
@@ -155,6 +162,8 @@ pub(crate) struct TextNumber {
     pub conditions: Vec<BranchCondition>,
     /// The subcommand that it is an option of.
     pub subcommand: Option<String>,
+    /// Of an argument without an option, which word of the program's own it is, counted from 1.
+    pub place: Option<usize>,
 }
 
 /// Where a number is set.
@@ -174,6 +183,7 @@ impl ProgramText {
             .collect();
         let mut text = ProgramText::default();
         declared::arguments(&read, &mut text.numbers);
+        by_place::arguments(&read, &mut text.numbers);
         text.trains = trains(&read);
         let mut calls = read.iter().flat_map(|(_, said)| &said.calls);
         text.sets_defaults = calls.any(|call| call.name() == "set_defaults");
@@ -228,6 +238,7 @@ impl ProgramText {
         text.chosen = chosen.map(|(a, b)| (a.into(), b.into())).collect();
         text.taken_as_batch = taken_as_batch(&read);
         text.divisions = Divisions::read(read.iter().map(|(_, said)| said));
+        text.shares = Shares::read(&read);
         // A number of a file has the file's checksum.
         for (source, _) in &read {
             let mut crc = None;
@@ -259,6 +270,11 @@ impl ProgramText {
         self.others
             .iter()
             .any(|number| number.names().contains(&option))
+    }
+
+    /// Whether the text declares an option of this name.
+    pub(crate) fn declares(&self, option: &str) -> bool {
+        self.abbreviated.contains(option)
     }
 
     /// Whether the program's own parser refuses this option, as one that it was not told of.
@@ -510,7 +526,10 @@ fn of_settings(file: &NamedSettingsFile) -> Vec<TextNumber> {
                 };
                 TextSetting::Argument(argument)
             }
-            SettingsNames::InFile | SettingsNames::Made | SettingsNames::Chain => {
+            SettingsNames::InFile
+            | SettingsNames::Among
+            | SettingsNames::Made
+            | SettingsNames::Chain => {
                 let column = before.len() - before.rfind('\n').map_or(0, |at| at + 1);
                 TextSetting::Constant(SourceNumber {
                     file: file.path.clone(),
@@ -531,12 +550,13 @@ fn of_settings(file: &NamedSettingsFile) -> Vec<TextNumber> {
             described: None,
             is_overwritten: false,
             is_of_loader: false,
-            is_weak: false,
+            is_weak: file.names == SettingsNames::Among,
             is_of_made_file: file.names == SettingsNames::Made,
             is_of_chain: file.names == SettingsNames::Chain,
             fixed: None,
             conditions: Vec::new(),
             subcommand: None,
+            place: None,
         })
     });
     numbers.collect()

@@ -154,7 +154,10 @@ fn overriding<'a>(
                 };
                 format!("{}{}{equals}", &hit.name[..dashes], found.name)
             }
-            ArgumentForm::Glued | ArgumentForm::Pair | ArgumentForm::Colon => return None,
+            ArgumentForm::Glued
+            | ArgumentForm::Pair
+            | ArgumentForm::Colon
+            | ArgumentForm::Place => return None,
         };
         let addition = Addition::new(&spec, arguments.gap(hit.end())?);
         Some(Place::Added(addition))

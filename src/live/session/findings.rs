@@ -5,7 +5,7 @@ use super::leftovers::Suspects;
 use super::remedies::{RemedyFacts, inputs_of};
 use super::{Session, earlier};
 use crate::command::CommandLine;
-use crate::diagnosis::{self, Cause, Finding};
+use crate::diagnosis::{self, Finding};
 use crate::event::Level;
 use crate::forecast::{Hint, RoomSearch, TracedHint, hint, traced_search};
 use crate::live::background_task::{TaskId, TaskResult};
@@ -38,14 +38,10 @@ impl Session {
         // Without a probe torch's version is read from the disk, but only once memory has run out.
         let is_probed = !self.state.runs.iter().all(|run| run.ranks.is_empty());
         self.pending.look_again = false;
-        let cause = self.findings.first().map(|finding| finding.cause);
-        let is_of_host = cause.is_some_and(Cause::is_of_host);
         self.pending.looking_up = Some(self.begin("look-up", move || {
             let mut inputs = inputs.looked_up(&command, since, &suspects, is_probed);
-            if is_of_host {
-                // A killed process tells nothing of its arguments.
-                inputs.read_text(&command);
-            }
+            // A killed process tells nothing of its arguments, and none of a word that it takes by its place.
+            inputs.read_text(&command);
             TaskResult::LookedUp(Box::new(inputs))
         }));
     }

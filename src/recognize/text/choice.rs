@@ -9,6 +9,7 @@ mod edit;
 mod finding;
 mod lines;
 mod reached;
+mod shares;
 mod spot;
 #[cfg(test)]
 mod tests;
@@ -172,6 +173,7 @@ impl<'r, 'a> TextReading<'r, 'a> {
         let is_limit = |one: &TextCandidate<'_>| {
             let mut totals = constants.iter();
             one.value == 0
+                && one.number.place.is_none()
                 && totals.any(|total| self.text.shares(leaf(total.number), leaf(one.number)))
         };
         match declared.iter().all(is_limit) {
@@ -359,8 +361,11 @@ impl<'r, 'a> TextReading<'r, 'a> {
 
     /// The last word of the command that sets it.
     fn typed(&self, number: &'a TextNumber) -> Option<Hit<'a>> {
-        let hits: Vec<Hit<'a>> = match &number.set {
-            TextSetting::Argument(argument) => {
+        let hits: Vec<Hit<'a>> = match (&number.set, number.place) {
+            (TextSetting::Argument(argument), Some(place)) => {
+                self.by_place(&argument.name, place).into_iter().collect()
+            }
+            (TextSetting::Argument(argument), None) => {
                 let options = argument.options.iter();
                 let hits = options.flat_map(|option| self.arguments.find(Name::new(option)));
                 let hits: Vec<Hit<'a>> = hits.collect();
@@ -370,11 +375,11 @@ impl<'r, 'a> TextReading<'r, 'a> {
                 }
             }
             // What the program declares out of a dict, or replaces among its names: the word goes before the number.
-            TextSetting::Constant(constant) if constant.file.ends_with(".py") => {
+            (TextSetting::Constant(constant), _) if constant.file.ends_with(".py") => {
                 let option = format!("--{}", constant.name);
                 self.arguments.find(Name::new(&option))
             }
-            TextSetting::Constant(_) => Vec::new(),
+            (TextSetting::Constant(_), _) => Vec::new(),
         };
         hits.into_iter().max_by_key(|hit| hit.token)
     }

@@ -45,15 +45,44 @@ impl<'t> ConstantReader<'_, 't> {
         for one in &self.said.assigned {
             if !self.is_elsewhere(one.at) && !self.is_of_a_layer(one) && !self.is_set_again(one) {
                 let kind = SourceNumberKind::Assignment;
-                found.extend(self.constant(one.target, kind, &one.value));
+                let number = self.constant(one.target, kind, &one.value);
+                let is_weak = self.is_uncalled(one.at);
+                found.extend(number.map(|number| TextNumber { is_weak, ..number }));
             }
         }
     }
 
+    /// Whether this stands in a function of the script that nothing names: of an example for each algorithm only the chosen
+    /// one is called.
+    fn is_uncalled(&self, at: usize) -> bool {
+        let inside = self.said.enclosing(at);
+        let function = inside
+            .function
+            .filter(|_| self.source.role == SourceRole::Script && inside.class.is_none());
+        let mut heads = self.said.functions.iter();
+        let tokens = &self.said.tokens;
+        let is_named = |name: &str| {
+            (0..tokens.all.len()).any(|at| {
+                let is_head = at > 0 && tokens.text(at - 1) == "def";
+                tokens.is_name(at) && tokens.text(at) == name && !is_head
+            })
+        };
+        function.is_some_and(|name| {
+            let is_plain = heads.any(|head| head.name == name && head.decorators.is_empty());
+            // What calls none of its own is called by somebody else.
+            let mut others = self.said.functions.iter();
+            is_plain && !is_named(name) && others.any(|other| is_named(other.name))
+        })
+    }
+
     /// Whether this is an attribute of one of a model's layers: `self.batch_size = 1` in an `nn.Module` is what the layer
-    /// takes its input for, and no loader reads it.
+    /// takes its input for, and no loader reads it. Nor does one read what is set while a layer runs.
     fn is_of_a_layer(&self, one: &AssignedValue<'t>) -> bool {
-        let class = self.said.enclosing(one.at).class;
+        let inside = self.said.enclosing(one.at);
+        if inside.function == Some("forward") {
+            return true;
+        }
+        let class = inside.class;
         let is_own = one.target.starts_with("self.");
         let is_layer = |class: &&ClassHead<'t>| {
             let mut bases = class.bases.iter();
@@ -340,6 +369,7 @@ impl<'t> ConstantReader<'_, 't> {
                 .then(|| format!("{name} is {number}, written {written}, which is not edited")),
             conditions: branches::around(self.said, value.start),
             subcommand: None,
+            place: None,
         })
     }
 }

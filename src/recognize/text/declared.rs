@@ -31,6 +31,8 @@ enum CommandParser {
     Hydra,
     /// By the text of its usage.
     Docopt,
+    /// None: a word is taken by its place.
+    Place,
 }
 
 impl CommandParser {
@@ -45,6 +47,7 @@ impl CommandParser {
             CommandParser::Fields => "fields",
             CommandParser::Hydra => "hydra",
             CommandParser::Docopt => "docopt",
+            CommandParser::Place => "argv",
         }
     }
 
@@ -59,6 +62,7 @@ impl CommandParser {
             | CommandParser::Fire => format!("--{name}"),
             CommandParser::Typer | CommandParser::Tyro => format!("--{}", name.replace('_', "-")),
             CommandParser::Hydra => format!("{name}="),
+            CommandParser::Place => name.to_string(),
         }
     }
 }
@@ -119,6 +123,22 @@ fn leave_unnamed_classes(sources: &[ReadSource<'_, '_>], found: &mut Vec<TextNum
             found.retain(|number| !is_it(number) || is_named(number));
         }
     }
+}
+
+/// An argument without an option, which a source takes by its place.
+pub(super) fn argument_by_place<'t>(
+    source: &ProgramSource,
+    said: &SourceStatements<'t>,
+    at: usize,
+    name: &str,
+) -> TextNumber {
+    let reader = ArgumentReader {
+        source,
+        said,
+        sources: &[],
+    };
+    let (by, name) = (CommandParser::Place, name.to_string());
+    reader.argument(at, by, name, Vec::new(), None, Vec::new())
 }
 
 fn of_sources(
@@ -498,6 +518,7 @@ impl<'a, 't> ArgumentReader<'a, 't> {
                 | CommandParser::Absl
                 | CommandParser::Fire
                 | CommandParser::Docopt
+                | CommandParser::Place
                 | CommandParser::Typer => prefix.to_string(),
             };
             reader.fields_of(of_field, parser, &below, depth + 1, found);
@@ -576,6 +597,7 @@ impl<'a, 't> ArgumentReader<'a, 't> {
             fixed: None,
             conditions: branches::around(self.said, at),
             subcommand: None,
+            place: None,
         }
     }
 }

@@ -194,3 +194,137 @@ pub(crate) fn written_files(source: &str) -> Vec<String> {
     });
     files.take(8).collect()
 }
+
+/// The files of settings beside a source, whose paths it makes of its own place.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct FilesBeside {
+    /// Below the source's own directory.
+    pub files: Vec<String>,
+    /// Whether it reads no others of which only a run tells what they are called.
+    pub is_alone: bool,
+}
+
+/// `os.path.join(os.path.dirname(__file__), "config", "default.yaml")`, `Path(__file__).parent / "config.yaml"`; also where a
+/// name stands for the directory.
+pub(crate) fn files_beside(source: &str) -> FilesBeside {
+    // Few have one, and the rest need not be looked at.
+    if !source.contains("__file__") && !source.contains("argv[0]") {
+        return FilesBeside::default();
+    }
+    let said = SourceStatements::new(source);
+    let tokens = &said.tokens;
+    let joined = said.calls.iter().filter(|call| call.name() == "join");
+    let joined = joined.filter_map(|call| {
+        let (first, below) = call.positional.split_first()?;
+        let written = below.iter().filter(|part| part.len() == 1);
+        let written: Vec<&str> = written
+            .filter_map(|part| tokens.string(part.start))
+            .collect();
+        let is_written = written.len() == below.len() && !written.is_empty();
+        Some((own_directory(&said, first)?, written.join("/"))).filter(|_| is_written)
+    });
+    let divided = (2..tokens.all.len()).filter(|at| tokens.is_operator(*at - 1, "/"));
+    let divided = divided.filter_map(|at| {
+        let written = tokens.string(at)?;
+        let line = tokens
+            .statements
+            .iter()
+            .find(|line| line.tokens.contains(&at))?;
+        // What stands before, up to a bracket or a sign that opens it.
+        let is_open = |k: &usize| {
+            tokens.is_operator(*k, "=") || tokens.is_operator(*k, ",") || is_bracket(&said, *k, at)
+        };
+        let from = (line.tokens.start..at - 1).rev().find(is_open);
+        let from = from.map_or(line.tokens.start, |k| k + 1);
+        Some((own_directory(&said, &(from..at - 1))?, written.to_string()))
+    });
+    let is_settings = |path: &str| SETTINGS_FILES.iter().any(|ending| path.ends_with(ending));
+    let mut files: Vec<String> = joined
+        .chain(divided)
+        .map(|(up, below)| format!("{up}{below}"))
+        .filter(|path| is_settings(path))
+        .collect();
+    files.dedup();
+    files.truncate(4);
+    // `"{}.yaml".format(name)`, `name + ".yaml"`.
+    let is_made = |text: &str| is_settings(text) && (text.starts_with('.') || text.contains('{'));
+    let mut all = (0..tokens.all.len()).filter_map(|at| tokens.string(at));
+    FilesBeside {
+        is_alone: !all.any(is_made),
+        files,
+    }
+}
+
+/// Whether a bracket opens at one token that is still open at another.
+fn is_bracket(said: &SourceStatements<'_>, at: usize, behind: usize) -> bool {
+    let tokens = &said.tokens;
+    let opens = ["(", "[", "{"]
+        .iter()
+        .any(|sign| tokens.is_operator(at, sign));
+    opens && tokens.after(at) > behind
+}
+
+/// What leads from a source's directory to the one that this value is, if it is made of the source's own place: nothing, `../`.
+fn own_directory(said: &SourceStatements<'_>, value: &TokenRange) -> Option<String> {
+    let tokens = &said.tokens;
+    let is_of_source = |range: &TokenRange| {
+        let mut all = range.clone();
+        all.any(|at| tokens.text(at) == "__file__") || tokens.text_of(range).contains("argv[0]")
+    };
+    // A name that is set to nothing else.
+    let named = || {
+        let name = (value.len() == 1).then(|| tokens.text(value.start))?;
+        let set = said.assigned.iter().filter(|one| one.target == name);
+        let set: Vec<&TokenRange> = set.map(|one| &one.value).collect();
+        let is_own = set.iter().all(|value| is_of_source(value));
+        set.first().filter(|_| is_own).map(|value| (*value).clone())
+    };
+    let range = match is_of_source(value) {
+        true => value.clone(),
+        false => named()?,
+    };
+    let ups = range.filter(|at| matches!(tokens.text(*at), "parent" | "dirname"));
+    let ups = ups.count().checked_sub(1)?;
+    Some("../".repeat(ups))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_beside_the_source_is_found_by_its_own_place() {
+        for (source, wanted, is_alone) in [
+            (
+                "with open(os.path.join(os.path.dirname(__file__), 'config', 'default.yaml')) as f: pass\n",
+                "config/default.yaml",
+                true,
+            ),
+            (
+                "here = os.path.dirname(os.path.realpath(__file__))\npath = os.path.join(here, '../overall.yaml')\nother = os.path.join(here, 'of/' + model + '.yaml')\n",
+                "../overall.yaml",
+                false,
+            ),
+            (
+                "all = yaml.safe_load((pathlib.Path(sys.argv[0]).parent / 'configs.yaml').read_text())\n",
+                "configs.yaml",
+                true,
+            ),
+            (
+                "path = Path(__file__).resolve().parent.parent / 'a.toml'\nname = '{}.yaml'.format(a)\n",
+                "../a.toml",
+                false,
+            ),
+            ("path = ROOT / 'a.yaml'\nprint(__file__)\n", "", true),
+            (
+                "path = os.path.join(out, 'a.yaml')\nprint(__file__)\n",
+                "",
+                true,
+            ),
+        ] {
+            let found = files_beside(source);
+            assert_eq!(found.files.join(" "), wanted, "{source}");
+            assert_eq!(found.is_alone, is_alone, "{source}");
+        }
+    }
+}

@@ -1,5 +1,6 @@
 //! Small programs of each kind, and what is found in them before anything ran.
 
+mod hand_made;
 mod ownership;
 
 use super::*;
@@ -172,7 +173,7 @@ fn of_two_files_of_one_config_the_last_one_that_has_a_setting_counts() {
     );
 }
 
-fn of_script(line: &str, text: &str) -> String {
+pub(super) fn of_script(line: &str, text: &str) -> String {
     found(line, &[source("/p/a.py", text, SourceRole::Script)], &[])
 }
 

@@ -3,7 +3,7 @@
 
 use super::TextReading;
 use crate::event::SourceNumberKind;
-use crate::recognize::argument::{Hit, same};
+use crate::recognize::argument::{ArgumentForm, Hit, same};
 use crate::recognize::batch::BatchSource;
 use crate::recognize::text::{TextNumber, TextSetting};
 
@@ -76,5 +76,18 @@ impl<'a> TextReading<'_, 'a> {
             self.arguments.find_cut_short(option, is_of_another)
         });
         hits.collect()
+    }
+
+    /// The word at a place, where there is one and it is a number.
+    pub(super) fn by_place(&self, name: &'a str, place: usize) -> Option<Hit<'a>> {
+        let token = place.checked_sub(1)?;
+        let word = self.arguments.tokens.get(token)?;
+        word.text.parse::<u64>().ok()?;
+        Some(Hit {
+            name,
+            form: ArgumentForm::Place,
+            token,
+            value: Some(word.value()),
+        })
     }
 }

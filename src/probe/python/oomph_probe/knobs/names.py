@@ -17,6 +17,7 @@ OTHER = {
     "accumulation",
     "buffer",
     "cache",
+    "caching",
     "calibration",
     "callback",
     "callbacks",
