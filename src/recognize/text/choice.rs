@@ -19,6 +19,7 @@ pub(crate) use doubt::{possible, sure};
 pub use spot::{BatchFinding, BatchSpot, HowSure, SpotKind};
 
 use super::{ProgramText, TextNumber, TextSetting};
+use crate::event::SourceNumberKind;
 use crate::recognize::argument::{Arguments, Hit, Name, same};
 use crate::recognize::batch::{BatchSource, WholeBatch};
 use crate::recognize::family;
@@ -76,6 +77,23 @@ pub(crate) fn source<'a>(
         }
         (TextChoice::Nothing(why), Err(by_words)) => Err(why.unwrap_or(by_words)),
     }
+}
+
+/// Whether a number stands in a file of settings.
+fn is_setting(number: &TextNumber) -> bool {
+    match &number.set {
+        TextSetting::Constant(constant) => constant.kind == SourceNumberKind::Setting,
+        TextSetting::Argument(argument) => argument.by == "hydra",
+    }
+}
+
+/// Whether a setting is below what is called the training's: `data.train_dataloader.batch_size`.
+fn is_of_training(number: &TextNumber) -> bool {
+    let front = number.name().rsplit_once('.').map(|(front, _)| front);
+    let mut words = front
+        .into_iter()
+        .flat_map(|front| front.split(['.', '_', '-']));
+    is_setting(number) && words.any(|word| matches!(word, "train" | "training"))
 }
 
 fn not_sure(rivals: &[TextCandidate<'_>]) -> String {
@@ -236,8 +254,15 @@ impl<'r, 'a> TextReading<'r, 'a> {
         let TextChoice::Several(rivals) = choice else {
             return choice;
         };
+        let rivals = self.in_read_sections(rivals);
+        let mut of_training = rivals.iter().filter(|one| is_of_training(one.number));
+        if let (Some(one), None) = (of_training.next(), of_training.next())
+            && !one.is_weak
+        {
+            return TextChoice::One(*one, HowSure::Likely);
+        }
         if let [one] = rivals.as_slice()
-            && self.text.takes_as_batch(leaf(one.number))
+            && (!one.is_weak || self.text.takes_as_batch(leaf(one.number)))
         {
             return TextChoice::One(*one, HowSure::Likely);
         }
@@ -248,6 +273,27 @@ impl<'r, 'a> TextReading<'r, 'a> {
         match rivals.iter().find(is_first).filter(|_| rivals.len() > 1) {
             Some(first) => TextChoice::One(*first, HowSure::Likely),
             None => TextChoice::Several(rivals),
+        }
+    }
+
+    /// Of numbers in several sections of a file those of sections that the command or the text names: a file may have a
+    /// section for each experiment.
+    fn in_read_sections(&self, rivals: Vec<TextCandidate<'a>>) -> Vec<TextCandidate<'a>> {
+        let is_read = |one: &TextCandidate<'_>| {
+            let name = one.number.name();
+            let section = name.split_once('.').map(|(section, _)| section);
+            let mut words = self.arguments.tokens.iter();
+            !is_setting(one.number)
+                || section.is_none_or(|section| {
+                    self.text.names_section(section) || words.any(|word| word.text == section)
+                })
+        };
+        match rivals
+            .iter()
+            .any(|one| is_setting(one.number) && is_read(one))
+        {
+            true => rivals.into_iter().filter(is_read).collect(),
+            false => rivals,
         }
     }
 

@@ -99,3 +99,30 @@ fn a_script_that_names_its_config_otherwise_is_not_the_known_one_of_its_name() {
     assert!(known("--other"));
     assert!(!known("--config_path"));
 }
+
+#[test]
+fn of_sections_of_a_file_the_named_one_counts_and_the_trainings() {
+    let file = |text: &str| {
+        [NamedSettingsFile {
+            path: "/p/all.yaml".into(),
+            text: text.into(),
+            names: SettingsNames::InFile,
+        }]
+    };
+    let script = |text: &str| [source("/p/a.py", text, SourceRole::Script)];
+    let experiments = file("defaults:\n  batch_size: 16\ndebug:\n  batch_size: 10\n");
+    let names_one = script("names = ['defaults', *args.configs]\n");
+    assert_eq!(
+        found("python a.py --configs big", &names_one, &experiments),
+        "likely: defaults.batch_size 16 config at all.yaml:2"
+    );
+    assert_eq!(
+        found("python a.py --configs debug", &names_one, &experiments),
+        "not sure: defaults.batch_size 16 config at all.yaml:2, debug.batch_size 10 config at all.yaml:4"
+    );
+    let loaders = file("data:\n  train_loader:\n    batch_size: 5\n  stats:\n    batch_size: 10\n");
+    assert_eq!(
+        found("python a.py", &script("x = config.data\n"), &loaders),
+        "likely: data.train_loader.batch_size 5 config at all.yaml:3"
+    );
+}
