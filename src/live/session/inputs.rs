@@ -152,7 +152,7 @@ impl SessionInputs {
             });
     }
 
-    /// Reads the program's own text: what is known of its batch before anything ran.
+    /// Reads the program's own text: what is known of its batch before anything ran, and what no process tells of.
     pub(crate) fn read_text(&mut self, command: &CommandLine) {
         self.text = program_text(&self.recognize(command));
     }
