@@ -261,6 +261,36 @@ fn the_next_front_goes_on_counting_epochs() {
     assert_eq!(epochs(), [1, 2], "each once");
 }
 
+/// The front that goes on without its terminal stays behind another one, for whoever waits for it; the probe must leave it.
+#[test]
+fn the_probe_finds_whoever_attaches_after_a_terminal_has_closed() {
+    let user = User::new();
+    let mut first = user.start(&ENDLESS);
+    first.wait_for("allocated", A_RUN);
+    let session = user.wait_for("steps", |session| steps(session) > 0);
+    first.close();
+    user.wait_for("no screen", |session| session["attached"] == false);
+    let greetings = |fronts: usize| {
+        wait_until("the probe greets each front", A_RUN, || {
+            let hello = |event: &&Event| matches!(event.what, EventKind::Hello(_));
+            user.events(&session).iter().filter(hello).count() == fronts
+        });
+    };
+    greetings(1);
+    let mut second = user.terminal(&["attach"]);
+    greetings(2);
+    second.wait_for("● probe", A_RUN);
+    let mut third = user.terminal(&["attach"]);
+    greetings(3);
+    third.wait_for("● probe", A_RUN);
+    assert_eq!(second.exit(A_RUN), Exit::Code(0));
+    let seen = steps(&user.only());
+    user.wait_for("more steps", |session| steps(session) > seen + 5);
+    assert!(user.ask(&["stop"]).status.success());
+    third.exit(A_RUN);
+    user.wait_for_none();
+}
+
 #[test]
 fn a_terminal_that_closes_at_the_dialog_leaves_it_waiting() {
     let user = User::new();

@@ -235,6 +235,15 @@ impl Inbox {
         }
     }
 
+    /// What a front that stays behind still listens to. With the rest the probes' connections to it end, so that they look for
+    /// the front that has taken over.
+    pub(crate) fn stay_behind(self) -> (Reports, Signals) {
+        let Inbox {
+            reports, signals, ..
+        } = self;
+        (reports, signals)
+    }
+
     /// The most urgent of what is there. `typed` is what the next key asks for (`None` where it has changed the
     /// view alone), and `woken` ends when it is time for a tick.
     pub(crate) async fn next(

@@ -48,11 +48,7 @@ impl Runtime {
     /// how to exit.
     pub(super) async fn wait_behind(mut self, inbox: Inbox) -> Ending {
         // Its probes and its NVML are another's by now.
-        let Inbox {
-            mut reports,
-            signals,
-            ..
-        } = inbox;
+        let (mut reports, signals) = inbox.stay_behind();
         let socket = self.session().handover.directories().keeper_socket();
         let mut ending = Ending::Code(OWN_FAILURE);
         let mut training = self.session().state.run().map(|run| run.pid);
