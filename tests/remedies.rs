@@ -135,6 +135,50 @@ while not os.path.exists('end'):
     assert!(end.contains("run 2 ended with exit 2"), "{end}");
 }
 
+/// What was typed beside a remedy's change is what the program refuses: the remedy stays, and no run says that it had it.
+#[test]
+fn a_slip_beside_a_remedy_is_not_the_remedys() {
+    let project = Project::of(
+        "run_clm.py",
+        "
+if '--modle' in sys.argv:
+    sys.stderr.write('usage: run_clm.py [-h]\\nrun_clm.py: error: unrecognized arguments: --modle\\n')
+    sys.exit(2)
+run_out()
+",
+    );
+    let mut terminal = project.start(&[
+        "python3",
+        "run_clm.py",
+        "--output_dir",
+        "o",
+        "--per_device_train_batch_size",
+        "8",
+    ]);
+    terminal.wait_for(DIALOG, PATIENCE);
+    terminal.press("v");
+    terminal.wait_for("Relaunch with this command", PATIENCE);
+    terminal.press(" --modle");
+    terminal.press(Key::Enter);
+    let editor = terminal.wait_for("run 2 ended with exit 2", PATIENCE);
+    assert!(editor.contains("Relaunch with this command"), "{editor}");
+    answer(&mut terminal, "x", |terminal| {
+        terminal.screen().contains("changes  ")
+    });
+    terminal.press(Key::Ctrl('u'));
+    terminal.press("python3 run_clm.py --output_dir o --per_device_train_batch_size 8");
+    terminal.press(Key::Enter);
+    terminal.wait_for("run 3", PATIENCE);
+    let dialog = terminal.wait_for(DIALOG, PATIENCE);
+    assert!(dialog.contains("b smaller batch"), "{dialog}");
+    terminal.press("q");
+    assert_eq!(terminal.exit(PATIENCE), Exit::Code(1));
+    let commands = project.commands();
+    assert!(commands[1].ends_with("--modle"), "{commands:?}");
+    let end = terminal.screen();
+    assert!(!end.contains("undone"), "{end}");
+}
+
 #[test]
 fn an_edit_that_the_program_refuses_is_taken_back() {
     let project = Project::of(

@@ -4,7 +4,7 @@
 
 use super::SessionController;
 use crate::collect::scheduler;
-use crate::command::CommandLine;
+use crate::command::{Change, CommandLine, Word, difference};
 use crate::event::{
     Event, EventKind, Exit, Level, Note, NoteSubject, Prediction, SourceEdit, SpawnFailed,
 };
@@ -302,7 +302,7 @@ impl SessionController {
     fn next_run(&mut self, ids: &[RemedyId], edited: Option<CommandLine>) -> NextRun {
         let session = &self.session;
         let remedies = session.remedies().iter();
-        let chosen: Vec<&Remedy> = remedies.filter(|remedy| ids.contains(&remedy.id)).collect();
+        let mut chosen: Vec<&Remedy> = remedies.filter(|remedy| ids.contains(&remedy.id)).collect();
         let plan = Plan::new(session.command(), &chosen);
         let (command, author) = match edited {
             Some(mut command) => {
@@ -311,8 +311,13 @@ impl SessionController {
             }
             None => (plan.command.clone(), CommandAuthor::Oomph),
         };
+        let is_as_planned = command == plan.command;
+        if !is_as_planned {
+            let alone = |remedy: &Remedy| Plan::new(session.command(), &[remedy]).command;
+            chosen.retain(|remedy| has_changes(session.command(), &alone(remedy), &command));
+        }
         // Of a command that the user has changed further nothing was predicted.
-        let prediction = match (chosen.as_slice(), command == plan.command) {
+        let prediction = match (chosen.as_slice(), is_as_planned) {
             (_, false) => None,
             // What is expected of one alone is known already.
             ([one], true) if one.expectation.peak.is_some() => one.expectation.prediction(),
@@ -338,7 +343,11 @@ impl SessionController {
             prediction,
             awaited,
             ending: leftovers.clone().map(|leftovers| (leftovers, killed_at)),
-            applied: (chosen.iter().flat_map(|remedy| remedy.each()).cloned()).collect(),
+            // What else the user wrote may be what the program refuses.
+            applied: match is_as_planned {
+                true => (chosen.iter().flat_map(|remedy| remedy.each()).cloned()).collect(),
+                false => Vec::new(),
+            },
             files: plan.files,
         };
         if let Some(leftovers) = leftovers {
@@ -578,4 +587,15 @@ fn wanted(prediction: Option<&Prediction>, last: Option<&Run>) -> Option<Bytes> 
     let at_most = prediction.and_then(|said| Some(said.within?.1));
     let had = last.and_then(Run::most_wanted);
     at_most.into_iter().chain(had).min()
+}
+
+/// Whether a command has what a remedy alone changes in the one that ran.
+fn has_changes(ran: &CommandLine, remedied: &CommandLine, command: &CommandLine) -> bool {
+    let has = |words: &[Word]| words.iter().all(|word| command.argv.contains(word));
+    difference(ran, remedied).iter().all(|change| match change {
+        Change::Replaced { to, .. } => has(std::slice::from_ref(to)),
+        Change::Added { words, .. } => has(words),
+        Change::Removed { words, .. } => !has(words),
+        Change::Env { name, to, .. } => command.env_value(name) == to.as_ref(),
+    })
 }
