@@ -19,6 +19,7 @@ mod evaluation_graph;
 mod evaluation_in_ram;
 mod evaluation_outputs;
 mod finding;
+mod fitted_growth;
 mod foreign_process;
 mod fragmentation;
 mod held_by_exception;
@@ -64,6 +65,7 @@ pub use baseline_growth::{BaselineGrowth, baseline_growth, grows_by, may_grow, s
 pub use finding::{
     AmongRanks, Certainty, EarlierSearch, Evidence, Finding, Phrase, RankNeed, capitalized, sum,
 };
+pub use fitted_growth::FittedGrowth;
 pub use leak::{LeakForecast, growth_certainty, leak_forecast};
 pub use situation::{RecognizedCalls, Situation, recognized_calls};
 pub use watch::{LiveWarning, LiveWarnings, certain_leak, warnings};

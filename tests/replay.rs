@@ -8,7 +8,8 @@
 mod traced;
 
 use oomph::diagnosis::{
-    Cause, Finding, LeakForecast, diagnose, diagnose_incident, leak_forecast, warnings,
+    Cause, Finding, FittedGrowth, LeakForecast, diagnose, diagnose_incident, leak_forecast,
+    warnings,
 };
 use oomph::event::{Event, EventKind};
 use oomph::forecast::ForecastInputs;
@@ -213,9 +214,13 @@ fn said_before(name: &str) -> Vec<(Cause, u64, Option<LeakForecast>)> {
             continue;
         }
         let steps = state.run().expect("a run").steps();
-        for warning in warnings(&state) {
+        for warning in warnings(&state, &FittedGrowth::default()) {
             if said.iter().all(|(cause, ..)| *cause != warning.cause) {
-                said.push((warning.cause, steps, leak_forecast(&state)));
+                said.push((
+                    warning.cause,
+                    steps,
+                    leak_forecast(&state, &FittedGrowth::default()),
+                ));
             }
         }
     }

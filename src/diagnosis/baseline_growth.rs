@@ -197,16 +197,22 @@ pub fn steady_baseline(steps: &StepTrack, card: Option<Bytes>) -> Option<Bytes> 
 }
 
 fn fit(baselines: &[(u64, Bytes)], card: Option<Bytes>) -> Option<BaselineGrowth> {
-    let warm: Vec<(f64, f64)> = baselines
-        .iter()
-        .filter(|(step, _)| *step > WARM_UP)
+    let warm = || baselines.iter().filter(|(step, _)| *step > WARM_UP);
+    let against = card.unwrap_or(warm().next_back()?.1).0 as f64;
+    // Asked of every process each second: before anything is made for it.
+    let (least, most) = warm().fold((u64::MAX, 0), |(least, most), (_, baseline)| {
+        (least.min(baseline.0), most.max(baseline.0))
+    });
+    if ((most - least) as f64) < STILL * against {
+        return None;
+    }
+    let warm: Vec<(f64, f64)> = warm()
         .map(|(step, baseline)| (*step as f64, baseline.0 as f64))
         .collect();
     if warm.len() < FEWEST {
         return None;
     }
     let points = thinned(&warm);
-    let against = card.map_or(points.last()?.1, |card| card.0 as f64);
     if range_of(&points) < STILL * against {
         return None;
     }

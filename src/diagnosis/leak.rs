@@ -3,6 +3,7 @@
 
 use super::baseline_growth::{BaselineGrowth, GrownSoFar, baseline_growth, median};
 use super::finding::{EarlierSearch, because, with_figures};
+use super::fitted_growth::FittedGrowth;
 use super::oom_context::OomContext;
 use super::{Cause, CauseSpec, Certainty, Finding, LittleUse, Phrase};
 use crate::calibration::{EXPANDABLE, FIXED, NON_TORCH_USUAL};
@@ -280,7 +281,12 @@ impl LeakForecast {
 }
 
 /// How sure it is that a process's growth does not end by itself.
-pub fn growth_certainty(state: &State, rank: &RankState, climb: &BaselineGrowth) -> Certainty {
+pub fn growth_certainty(
+    state: &State,
+    fitted: &FittedGrowth,
+    rank: &RankState,
+    climb: &BaselineGrowth,
+) -> Certainty {
     let device = rank.device.as_ref().and_then(|uuid| state.device(uuid));
     let capacity = device.and_then(|device| device.capacity);
     let share = capacity.and_then(|capacity| climb.total.fraction_of(capacity));
@@ -292,7 +298,7 @@ pub fn growth_certainty(state: &State, rank: &RankState, climb: &BaselineGrowth)
         let steps = room.map(|room| room / climb.per_step);
         steps.is_some_and(|steps| steps * NEAR as f64 <= climb.steps as f64)
     };
-    let is_certain = match of_rank(state, rank) {
+    let is_certain = match of_rank(state, fitted, rank) {
         Some(coming) => coming.is_near(),
         None => is_almost_full() || share.is_some_and(|share| share >= MOST_OF_THE_GPU),
     };
@@ -303,19 +309,19 @@ pub fn growth_certainty(state: &State, rank: &RankState, climb: &BaselineGrowth)
 }
 
 /// The first OOM to come in the current run; `None` if the range of steps would be too wide to be useful.
-pub fn leak_forecast(state: &State) -> Option<LeakForecast> {
+pub fn leak_forecast(state: &State, fitted: &FittedGrowth) -> Option<LeakForecast> {
     let run = state.run()?;
     if run.outcome() != RunOutcome::Running {
         return None;
     }
     run.alive()
-        .filter_map(|rank| of_rank(state, rank))
+        .filter_map(|rank| of_rank(state, fitted, rank))
         .min_by_key(|forecast| forecast.in_steps)
 }
 
-fn of_rank(state: &State, rank: &RankState) -> Option<LeakForecast> {
+fn of_rank(state: &State, fitted: &FittedGrowth, rank: &RankState) -> Option<LeakForecast> {
     let device = state.device(rank.device.as_ref()?)?;
-    let climb = baseline_growth(&rank.steps, device.capacity)?;
+    let climb = fitted.growth(rank, device.capacity)?;
     let Room {
         least: full_at_least,
         likely: full,
@@ -327,7 +333,7 @@ fn of_rank(state: &State, rank: &RankState) -> Option<LeakForecast> {
         .run()?
         .alive()
         .filter(|other| other.hello.pid != rank.hello.pid && other.device == rank.device)
-        .filter_map(|other| baseline_growth(&other.steps, device.capacity))
+        .filter_map(|other| fitted.growth(other, device.capacity))
         .map(|climb| climb.per_step)
         .sum();
     let steps_until = |full: f64, held: f64, slope: f64| (full - held) / (slope + others);

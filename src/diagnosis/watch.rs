@@ -1,8 +1,8 @@
 //! Problems of a running training before any OOM: a growing baseline, a thrashing allocator, a lost
 //! device. Each is reported once.
 
-use super::baseline_growth::baseline_growth;
 use super::finding::{sentence, with_figures};
+use super::fitted_growth::FittedGrowth;
 use super::host_growth::filling;
 use super::leak::{self, LeakForecast, leak_forecast};
 use super::thrashing::{self, thrash};
@@ -12,7 +12,7 @@ use crate::units::{Bytes, Moment, Rank, RunNumber, Uuid};
 use std::time::Duration;
 
 /// Problems of the current run; none once it has ended.
-pub fn warnings(state: &State) -> Vec<Finding> {
+pub fn warnings(state: &State, fitted: &FittedGrowth) -> Vec<Finding> {
     let Some(run) = state
         .run()
         .filter(|run| run.outcome() == RunOutcome::Running)
@@ -33,7 +33,8 @@ pub fn warnings(state: &State) -> Vec<Finding> {
         }
     }
     found.extend(filling(state));
-    found.extend(alive().filter_map(|rank| leaking(state, rank)));
+    let coming = leak_forecast(state, fitted);
+    found.extend(alive().filter_map(|rank| leaking(state, fitted, coming.as_ref(), rank)));
     found.extend(alive().filter_map(thrashing));
     found
 }
@@ -46,12 +47,17 @@ fn of_rank(finding: Finding, rank: &RankState) -> Finding {
     }
 }
 
-fn leaking(state: &State, rank: &RankState) -> Option<Finding> {
+fn leaking(
+    state: &State,
+    fitted: &FittedGrowth,
+    coming: Option<&LeakForecast>,
+    rank: &RankState,
+) -> Option<Finding> {
     let capacity = state.device(rank.device.as_ref()?).and_then(|d| d.capacity);
-    let climb = baseline_growth(&rank.steps, capacity)?;
+    let climb = fitted.growth(rank, capacity)?;
     let (per_step, grown) = (Bytes(climb.per_step as u64), climb.so_far(&rank.steps));
-    let certainty = leak::growth_certainty(state, rank, &climb);
-    let coming = certain_leak(state, certainty);
+    let certainty = leak::growth_certainty(state, fitted, rank, &climb);
+    let coming = certain_leak(coming, certainty);
     let coming = coming.filter(|forecast| forecast.rank == rank.hello.rank);
     let what = match certainty {
         Certainty::Certain => "Memory leak",
@@ -66,17 +72,13 @@ fn leaking(state: &State, rank: &RankState) -> Option<Finding> {
     Some(of_rank(finding, rank))
 }
 
-/// The OOM to come of growth that is certainly a leak. Of other growth no step is told: a cache or a list that is kept at a
+/// The OOM to come, where the growth is certainly a leak. Of other growth no step is told: a cache or a list that is kept at a
 /// size grows in the same way until it is full.
-pub fn certain_leak(state: &State, certainty: Certainty) -> Option<LeakForecast> {
+pub fn certain_leak(coming: Option<&LeakForecast>, certainty: Certainty) -> Option<&LeakForecast> {
     match certainty {
-        Certainty::Certain => leak_forecast(state),
+        Certainty::Certain => coming,
         Certainty::Likely | Certainty::Possible => None,
     }
-}
-
-fn is_full_soon(state: &State) -> bool {
-    leak_forecast(state).is_some_and(|forecast| forecast.is_soon())
 }
 
 fn thrashing(rank: &RankState) -> Option<Finding> {
@@ -111,6 +113,7 @@ pub struct LiveWarnings {
     next: Moment,
     run: Option<RunNumber>,
     said: Vec<GivenWarning>,
+    fitted: FittedGrowth,
 }
 
 #[derive(Debug, Clone)]
@@ -139,12 +142,15 @@ impl LiveWarnings {
         if self.run.replace(run.number) != Some(run.number) {
             self.said.clear();
         }
+        self.fitted.follow(state);
+        let coming = leak_forecast(state, &self.fitted);
+        let is_soon = coming.as_ref().is_some_and(LeakForecast::is_soon);
         let mut due = Vec::new();
-        for finding in warnings(state) {
+        for finding in warnings(state, &self.fitted) {
             let who = (finding.cause, finding.rank, finding.device.clone());
             let (certainty, step) = (finding.certainty, run.steps());
             let is_forecast =
-                finding.cause == Cause::Leak && certain_leak(state, certainty).is_some();
+                finding.cause == Cause::Leak && certain_leak(coming.as_ref(), certainty).is_some();
             match self.said.iter_mut().find(|said| said.who == who) {
                 Some(said) => {
                     said.step = step;
@@ -152,7 +158,7 @@ impl LiveWarnings {
                     let is_open = said.who.0 == Cause::Leak
                         && said.certainty != Certainty::Certain
                         && !said.is_full_soon;
-                    if is_open && certainty != Certainty::Certain && is_full_soon(state) {
+                    if is_open && certainty != Certainty::Certain && is_soon {
                         said.is_full_soon = true;
                         due.push(LiveWarning::FullSoon);
                     }

@@ -172,6 +172,7 @@ impl RankState {
         kept.sort_unstable();
         kept.dedup();
         steps.baselines = kept;
+        steps.taken += 1;
     }
 
     /// Its usage of a device by its latest sample.
@@ -215,6 +216,8 @@ pub struct StepTrack {
     pub recent: Vec<(Moment, u64)>,
     /// Allocated after each of the latest steps; bounded, oldest first.
     pub baselines: Vec<(u64, Bytes)>,
+    /// How often baselines and marks have changed: what is worked out of them stays true until that does.
+    pub taken: u64,
     /// The largest `allocated` up to the end of the latest step, without an OOM in the step after
     /// it.
     pub peak: Option<Bytes>,

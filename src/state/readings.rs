@@ -424,6 +424,7 @@ impl StepTrack {
             kept,
         );
         self.marks.ended(at, step, kept);
+        self.taken += 1;
         self.passed(at, step);
     }
 

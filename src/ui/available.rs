@@ -172,7 +172,7 @@ pub(super) fn edits_code(view: &View, scene: &Scene) -> bool {
 /// Whether what is allocated on the device grows between steps, or leaked.
 pub(super) fn has_grown(view: &View, scene: &Scene) -> bool {
     let device = view.device(scene.state);
-    let grows = device.is_some_and(|device| headroom::grows(scene.state, device));
+    let grows = device.is_some_and(|device| headroom::grows(view, scene.state, device));
     grows || scene.cause() == Some(Cause::Leak)
 }
 

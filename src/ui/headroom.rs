@@ -9,7 +9,7 @@ use super::theme::{Theme, Tone};
 use super::view::{Keyboard, View};
 use super::words::{Figures, count, outcome_words, rank_name, ranks_on};
 use crate::calibration::NON_TORCH_USUAL;
-use crate::diagnosis::{self, Certainty};
+use crate::diagnosis::{self, Certainty, FittedGrowth, LeakForecast};
 use crate::event::NvmlState;
 use crate::forecast::{NoRoom, RoomBasis};
 use crate::recognize::CommandLayout;
@@ -103,7 +103,7 @@ fn draw_figures(pen: &mut Pen, theme: &Theme, view: &View, scene: &Scene) {
     let pointed = pointed(scene.state, device, &view.time, columns_of_chart);
     let pieces = match pointed {
         Some(pointed) => pieces_at(scene.state, device, &pointed),
-        None => headroom_pieces(theme, scene, device),
+        None => headroom_pieces(theme, &view.fitted, scene, device),
     };
     let gap = columns(theme.glyphs.separator);
     let pieces = fitted(pieces, pen.room(), gap);
@@ -197,11 +197,16 @@ fn pieces_while_failing(run: &Run, device: &DeviceState, figures: Figures) -> Ve
 }
 
 /// The pieces, the most important first.
-fn headroom_pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<HeadroomFigure> {
+fn headroom_pieces(
+    theme: &Theme,
+    fitted: &FittedGrowth,
+    scene: &Scene,
+    device: &DeviceState,
+) -> Vec<HeadroomFigure> {
     let state = scene.state;
     let figures = Figures::new(device.capacity);
     if let Some((run, at)) = state.run().and_then(|run| Some((run, run.ended?.0))) {
-        return pieces_after(run, at, device, figures, scene);
+        return pieces_after(run, at, device, figures, fitted, scene);
     }
     if let Some(run) = state.run().filter(|run| run.oom().is_some()) {
         return pieces_while_failing(run, device, figures);
@@ -235,7 +240,7 @@ fn headroom_pieces(theme: &Theme, scene: &Scene, device: &DeviceState) -> Vec<He
     if let Some(run) = state.run() {
         pieces.extend(peak(run, device, figures));
         let seen = device.allocated.current().is_some();
-        let climb = climb(theme, state, run, device);
+        let climb = climb(theme, fitted, state, run, device);
         // What grows will take the room.
         let beside = beside_steps(state, run, device, figures);
         let is_calm = seen && climb.is_none() && beside.is_none();
@@ -331,6 +336,7 @@ fn pieces_after(
     ended: Moment,
     device: &DeviceState,
     figures: Figures,
+    fitted: &FittedGrowth,
     scene: &Scene,
 ) -> Vec<HeadroomFigure> {
     let (words, tone) = outcome_words(run);
@@ -346,7 +352,7 @@ fn pieces_after(
     if !peaked_at_oom(run, device) {
         pieces.extend(peak(run, device, figures).map(HeadroomFigure::needed));
     }
-    pieces.extend(grew(scene.state, run, device));
+    pieces.extend(grew(fitted, scene.state, run, device));
     let went_well = run.went_well();
     if let Some(room) = scene.room_for_batch.known().filter(|_| went_well) {
         let unused = device.unused_in(run);
@@ -385,16 +391,21 @@ fn pieces_after(
 }
 
 /// `leak: +256 MiB/step`, of a run that ended before that filled the GPU; what ran out of memory has its cause beside it.
-fn grew(state: &State, run: &Run, device: &DeviceState) -> Option<HeadroomFigure> {
+fn grew(
+    fitted: &FittedGrowth,
+    state: &State,
+    run: &Run,
+    device: &DeviceState,
+) -> Option<HeadroomFigure> {
     if run.outcome() == RunOutcome::OutOfMemory {
         return None;
     }
     let mut growth = ranks_on(run, device).filter_map(|rank| {
-        let climb = diagnosis::baseline_growth(&rank.steps, device.capacity)?;
+        let climb = fitted.growth(rank, device.capacity)?;
         Some((rank, climb))
     });
     let (rank, climb) = growth.next()?;
-    let what = match diagnosis::growth_certainty(state, rank, &climb) {
+    let what = match diagnosis::growth_certainty(state, fitted, rank, &climb) {
         Certainty::Certain => "leak",
         Certainty::Likely | Certainty::Possible => "grew",
     };
@@ -510,17 +521,25 @@ fn peak(run: &Run, device: &DeviceState, figures: Figures) -> Option<HeadroomFig
 
 /// By the same rule as the diagnosis: a baseline that settles is no leak, and one that grows is called a leak once
 /// that is certain.
-fn climb(theme: &Theme, state: &State, run: &Run, device: &DeviceState) -> Option<HeadroomFigure> {
+fn climb(
+    theme: &Theme,
+    fitted: &FittedGrowth,
+    state: &State,
+    run: &Run,
+    device: &DeviceState,
+) -> Option<HeadroomFigure> {
     let rank = ranks_on(run, device).find(|rank| rank.disconnected.is_none())?;
-    let climb = diagnosis::baseline_growth(&rank.steps, device.capacity)?;
+    let climb = fitted.growth(rank, device.capacity)?;
     let up = theme.glyphs.climb;
     let per_step = Bytes(climb.per_step as u64);
-    let certainty = diagnosis::growth_certainty(state, rank, &climb);
-    let coming = diagnosis::certain_leak(state, certainty);
+    let certainty = diagnosis::growth_certainty(state, fitted, rank, &climb);
+    let coming = diagnosis::leak_forecast(state, fitted);
     let coming = coming.filter(|coming| coming.device == device.uuid);
-    let words = match coming {
+    let words = match diagnosis::certain_leak(coming.as_ref(), certainty) {
         Some(coming) => format!(": {}", coming.words()),
-        None => full_soon(theme, state, device).unwrap_or_default(),
+        None => coming
+            .and_then(|coming| full_soon(theme, &coming))
+            .unwrap_or_default(),
     };
     let what = match certainty {
         Certainty::Certain => "leak",
@@ -531,20 +550,18 @@ fn climb(theme: &Theme, state: &State, run: &Run, device: &DeviceState) -> Optio
 }
 
 /// Whether what a process has allocated on the device between steps grows.
-pub(super) fn grows(state: &State, device: &DeviceState) -> bool {
+pub(super) fn grows(view: &View, state: &State, device: &DeviceState) -> bool {
     let ranks = state
         .run()
         .into_iter()
         .flat_map(|run| ranks_on(run, device));
-    let mut growth =
-        ranks.filter_map(|rank| diagnosis::baseline_growth(&rank.steps, device.capacity));
+    let mut growth = ranks.filter_map(|rank| view.fitted.growth(rank, device.capacity));
     growth.next().is_some()
 }
 
 /// Growth that is not certain to go on, and would fill the GPU soon.
-fn full_soon(theme: &Theme, state: &State, device: &DeviceState) -> Option<String> {
-    let coming = diagnosis::leak_forecast(state)?;
-    let is_soon = coming.device == device.uuid && coming.is_soon();
+fn full_soon(theme: &Theme, coming: &LeakForecast) -> Option<String> {
+    let is_soon = coming.is_soon();
     let [steps, soonest, latest] = [coming.in_steps, coming.soonest, coming.latest].map(count);
     // By the free memory and the growth alone it would be fewer: what is cached is used up, too.
     is_soon.then(|| {

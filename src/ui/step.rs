@@ -28,7 +28,6 @@ use super::theme::{Glyphs, Tone};
 use super::view::View;
 use super::words::{count, rank_name};
 use crate::anatomy::StepGrowth;
-use crate::diagnosis;
 use crate::document;
 use crate::event::{GrowingLine, Retainer, Retainers, SourceLine};
 use crate::state::{RankState, Run, SourceTexts};
@@ -610,7 +609,7 @@ fn growth_lines(
 }
 
 /// Whether what stays between steps grows, or grew in a run that has ended.
-fn is_growing(scene: &Scene) -> bool {
+fn is_growing(view: &View, scene: &Scene) -> bool {
     let ranks = scene
         .state
         .run()
@@ -619,7 +618,7 @@ fn is_growing(scene: &Scene) -> bool {
     let capacity = |rank: &RankState| scene.state.device(rank.device.as_ref()?)?.capacity;
     ranks
         .into_iter()
-        .any(|rank| diagnosis::baseline_growth(&rank.steps, capacity(rank)).is_some())
+        .any(|rank| view.fitted.growth(rank, capacity(rank)).is_some())
 }
 
 /// By line and by module: from the traced steps, or else from the sums that came with a search.
@@ -641,7 +640,7 @@ fn grew(view: &View, scene: &Scene, width: u16, glyphs: &'static Glyphs) -> Vec<
         (Some(growth), _) => of_steps(growth, text_of),
         (None, Some(growing)) => of_sums(growing, text_of),
         (None, None) if choice::is_traced(view, scene) => {
-            let words = match is_growing(scene) {
+            let words = match is_growing(view, scene) {
                 true if scene.state.run().is_some_and(|run| run.ended.is_some()) => {
                     " Memory grew; of which lines is not known: too few steps were traced."
                 }

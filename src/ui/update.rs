@@ -71,6 +71,7 @@ impl View {
         follow_device(self, scene.state);
         read_batches(self, scene.state);
         self.time.follow(scene.state);
+        self.fitted.follow(scene.state);
         follow_ranks(self, scene);
         choice::follow(self, scene);
         choice::follow_peak(self, scene);

@@ -11,6 +11,7 @@ use super::pane::{ListScroll, Pane};
 use super::step::traced::StepView;
 use super::theme::Theme;
 use crate::anatomy::StepGrowth;
+use crate::diagnosis::FittedGrowth;
 use crate::state::{DeviceState, State};
 use crate::units::{Moment, Pid, RunNumber};
 use clap::ValueEnum;
@@ -108,6 +109,8 @@ pub struct View {
     pub(super) peak: Option<StepView>,
     /// What grew up to it.
     pub(super) growth: Option<StepGrowth>,
+    /// How memory between steps grows, fitted once for each new baseline instead of several times a frame.
+    pub(super) fitted: FittedGrowth,
     /// The ranks of several nodes, where they are on the screen.
     pub(super) rank_map: Option<RankMap>,
     /// The process that was last asked who keeps its memory alive, and when.
@@ -160,6 +163,7 @@ impl View {
             peak: None,
             rank_map: None,
             growth: None,
+            fitted: FittedGrowth::default(),
             asked: None,
             awaited_trace: None,
             keyboard: Keyboard::default(),

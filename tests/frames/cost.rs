@@ -4,6 +4,8 @@ use crate::frames::cases::CASES;
 use crate::frames::nodes;
 use crate::frames::story::{Story, gib};
 use nix::time::{ClockId, clock_gettime};
+use oomph::anatomy::StepAnatomy;
+use oomph::diagnosis::LiveWarnings;
 use oomph::ui::{self, Theme, View};
 use oomph::units::Bytes;
 use ratatui::Terminal;
@@ -136,21 +138,24 @@ fn a_frame_of_a_long_step_reads_nothing_again() {
     );
 }
 
+/// The usual terminal, and a whole screen.
+const SIZES: [(u16, u16); 2] = [(80, 24), (200, 60)];
+
 /// Run alone, in release: `cargo test --release --test pure -- frames::cost --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement: wants a release build and a quiet machine"]
 fn a_frame_takes_two_milliseconds_at_most() {
     let mut slow = Vec::new();
-    for case in CASES {
-        let (story, view) = case.staged(Theme::full(), 200, 60);
-        let (allocations, times) = batches_of(&story, &view, 200, 60, 21);
+    for (case, (width, height)) in CASES.iter().flat_map(|case| SIZES.map(|size| (case, size))) {
+        let (story, view) = case.staged(Theme::full(), width, height);
+        let (allocations, times) = batches_of(&story, &view, width, height, 21);
         let [least, low, median, high] = [0, 5, 10, 15].map(|place| times[place]);
         println!(
-            "{:20} median {median:>9.1?} ({low:.1?} to {high:.1?}), least {least:>9.1?}  {allocations:>5} allocations",
+            "{:20} {width:>3}x{height} median {median:>9.1?} ({low:.1?} to {high:.1?}), least {least:>9.1?}  {allocations:>5} allocations",
             case.name
         );
         if median > Duration::from_millis(2) {
-            slow.push((case.name, median));
+            slow.push((case.name, width, height, median));
         }
     }
     assert!(slow.is_empty(), "{slow:?}");
@@ -264,5 +269,130 @@ fn ranks_by_the_hundred_are_drawn_at_ten_hertz_for_three_hundredths_of_a_core() 
             time * 10 + told <= Duration::from_millis(30),
             "{time:?} and {told:?}"
         );
+    }
+}
+
+/// A data-parallel training that keeps something in each step: every rank's memory grows, on a GPU of its own.
+fn leaking_ranks(ranks: u32) -> Story {
+    let mut story = Story::new("torchrun --nproc_per_node 8 train.py --batch-size 16");
+    story.with_nvml().start().wait(2.0);
+    for rank in 0..ranks {
+        story.hello(rank, ranks, &format!("GPU-{rank}"));
+    }
+    for step in 1..=400_u32 {
+        let grown = 4.0 + f64::from(step) * 0.04;
+        for rank in 0..ranks {
+            let uuid = format!("GPU-{rank}");
+            story.sample(rank, grown + 2.0, grown + 3.0, grown + 2.5);
+            story.step(rank, u64::from(step), grown, grown + 3.0, grown + 2.5);
+            story.device(rank, &uuid, grown + 3.0, 0.0);
+        }
+        story.wait(0.5);
+    }
+    story
+}
+
+/// Allocations of a look at so many leaking ranks: each fit takes some.
+fn looked_at(ranks: u32) -> u64 {
+    let story = leaking_ranks(ranks);
+    let before = COUNT.with(Cell::get);
+    let found = LiveWarnings::default().look(&story.state);
+    let allocations = COUNT.with(Cell::get) - before;
+    assert!(found.len() >= ranks as usize, "{}", found.len());
+    allocations
+}
+
+/// Each rank's memory is fitted once, though each asks for the OOM to come, which is of all of them.
+#[test]
+fn a_look_at_many_leaking_ranks_takes_as_much_for_each_as_one_at_few() {
+    let (few, many) = (looked_at(4), looked_at(32));
+    assert!(many < 10 * few, "{few} and {many} allocations");
+}
+
+#[test]
+fn a_frame_of_many_leaking_ranks_fits_nothing_again() {
+    let story = leaking_ranks(32);
+    let view = story.view(Theme::full(), 80, 24);
+    let (allocations, _) = frames_of(&story, &view, 80, 24, 1);
+    assert!(allocations < MOST_ALLOCATIONS, "{allocations} a frame");
+}
+
+/// Run alone, in release: `cargo test --release --test pure -- frames::cost --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement: wants a release build and a quiet machine"]
+fn frames_of_leaking_ranks() {
+    for ranks in [1, 8, 64] {
+        let story = leaking_ranks(ranks);
+        for (width, height) in SIZES {
+            let view = story.view(Theme::full(), width, height);
+            let (allocations, times) = batches_of(&story, &view, width, height, 21);
+            let [least, low, median, high] = [0, 5, 10, 15].map(|place| times[place]);
+            println!(
+                "{ranks} leaking ranks {width:>3}x{height} median {median:>9.1?} ({low:.1?} to {high:.1?}), least {least:>9.1?}  {allocations:>5} allocations"
+            );
+            assert!(median <= Duration::from_millis(2), "{median:?}");
+        }
+    }
+}
+
+/// Run alone, in release: `cargo test --release --test pure -- frames::cost --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement: wants a release build and a quiet machine"]
+fn a_long_step_is_read() {
+    let story = crate::frames::steps::long_step();
+    let run = story.state.run().unwrap();
+    let trace = run.ranks[0].traces.last().unwrap();
+    let mut times: Vec<Duration> = (0..21)
+        .map(|_| {
+            let begun = own_time();
+            let step = StepAnatomy::new(trace).unwrap();
+            let took = own_time().saturating_sub(begun);
+            assert!(step.end() > 10_000, "{}", step.end());
+            took
+        })
+        .collect();
+    times.sort();
+    println!(
+        "a long step is read in {:?} ({:?} to {:?})",
+        times[10], times[5], times[15]
+    );
+    // Of a step in a minute or so, between two frames.
+    assert!(times[10] <= Duration::from_millis(5), "{:?}", times[10]);
+    let mut view = story.view(Theme::full(), 200, 60);
+    let press = |view: &mut View, code| {
+        let begun = own_time();
+        let key = KeyEvent::new(code, KeyModifiers::NONE);
+        story.scene(|scene| view.key(key, scene));
+        own_time().saturating_sub(begun)
+    };
+    let opened = press(&mut view, KeyCode::Char('s'));
+    let mut moved = [KeyCode::Left; 21].map(|code| press(&mut view, code));
+    moved.sort();
+    println!(
+        "opened in {opened:?}, the cursor moved in {:?} ({:?} to {:?})",
+        moved[10], moved[5], moved[15]
+    );
+}
+
+/// Run alone, in release: `cargo test --release --test pure -- frames::cost --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement: wants a release build and a quiet machine"]
+fn looks_at_leaking_ranks() {
+    for ranks in [1, 8, 64] {
+        let story = leaking_ranks(ranks);
+        let mut times: Vec<(Duration, u64)> = (0..11)
+            .map(|_| {
+                let (begun, before) = (own_time(), COUNT.with(Cell::get));
+                let found = LiveWarnings::default().look(&story.state);
+                let took = own_time().saturating_sub(begun);
+                assert!(found.len() >= ranks as usize, "{}", found.len());
+                (took, COUNT.with(Cell::get) - before)
+            })
+            .collect();
+        times.sort();
+        let (took, allocations) = times[5];
+        println!("{ranks} leaking ranks: a look {took:.1?}, {allocations} allocations");
+        // Once a second, of the three thousandths of a core that the screen may take.
+        assert!(ranks > 8 || took <= Duration::from_millis(1), "{took:?}");
     }
 }

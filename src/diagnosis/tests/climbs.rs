@@ -112,7 +112,11 @@ fn steady_trainings_leak_nothing() {
             let state = stepping(training, steps);
             let found = baseline_growth(&rank(&state).steps, Some(gib(24.0)));
             assert_eq!(found, None, "{what}, {steps} steps");
-            assert_eq!(leak_forecast(&state), None, "{what}, {steps} steps");
+            assert_eq!(
+                leak_forecast(&state, &FittedGrowth::default()),
+                None,
+                "{what}, {steps} steps"
+            );
         }
     }
     assert_eq!(climbs(|n| (3.0 + n as f64, 11.0), 12), None, "too few");

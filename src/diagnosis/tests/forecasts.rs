@@ -135,7 +135,7 @@ fn forecasts(seed: u64) -> (Vec<LeakForecast>, u64) {
             card.driver_reserved = Some(Bytes::ZERO);
             card.free = Some(gib(CARD) - used);
             scene.add(at + 0.2, EventKind::Device(card));
-            made.extend(leak_forecast(&scene.state));
+            made.extend(leak_forecast(&scene.state, &FittedGrowth::default()));
         }
     }
     (made, 5_000)
@@ -290,7 +290,7 @@ fn a_forecast_is_said_in_words_once() {
         train(&mut scene, n);
         found.extend(watch.look(&scene.state));
     }
-    let coming = leak_forecast(&scene.state).expect("a forecast");
+    let coming = leak_forecast(&scene.state, &FittedGrowth::default()).expect("a forecast");
     assert!(coming.soonest <= coming.in_steps && coming.in_steps <= coming.latest);
     // 23.60 GiB, 0.5 of it outside of PyTorch, 8.0 on top of the baseline: the baseline may reach
     // 15.1 GiB, which step 101 would exceed.
@@ -321,7 +321,11 @@ fn a_forecast_is_said_in_words_once() {
     let range = format!("({}–{})", coming.soonest, coming.latest);
     assert!(words.ends_with(&range), "{words}");
     scene.add(110.0, exited(1, crate::event::Exit::Code(1)));
-    assert_eq!(leak_forecast(&scene.state), None, "it has ended");
+    assert_eq!(
+        leak_forecast(&scene.state, &FittedGrowth::default()),
+        None,
+        "it has ended"
+    );
     assert_eq!(watch.ended(&scene.state), None, "and failed");
     // Where it ends well before that, the warning is withdrawn, once.
     let (watch, state) = &mut well;
@@ -333,6 +337,9 @@ fn a_forecast_is_said_in_words_once() {
     let words = "The run ended well although its memory grew: 10.2 GiB after the last step.";
     assert_eq!(watch.ended(state).as_deref(), Some(words));
     assert_eq!(watch.ended(state), None);
-    assert_eq!(warnings(&scene.state), []);
-    assert_eq!(leak_forecast(&State::default()), None);
+    assert_eq!(warnings(&scene.state, &FittedGrowth::default()), []);
+    assert_eq!(
+        leak_forecast(&State::default(), &FittedGrowth::default()),
+        None
+    );
 }

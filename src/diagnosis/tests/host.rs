@@ -436,7 +436,7 @@ fn growth_is_a_warning_while_the_run_goes_on() {
         let used = 10.0 + f64::from(n) / 10.0;
         scene.add(2.0 + 5.0 * f64::from(n), host(used, used - 6.0));
     }
-    let found = warnings(&scene.state);
+    let found = warnings(&scene.state, &FittedGrowth::default());
     let [warning] = &found[..] else {
         panic!("{found:#?}");
     };
@@ -544,7 +544,7 @@ fn broken_off() -> StagedSession {
 #[test]
 fn a_leak_of_ram_is_certain_once_an_epoch_has_not_ended_it_or_not_told() {
     let warned = |scene: &StagedSession| {
-        let found = warnings(&scene.state);
+        let found = warnings(&scene.state, &FittedGrowth::default());
         let first = found.first().expect("a warning");
         (first.cause, first.certainty, first.headline.to_string())
     };

@@ -20,7 +20,7 @@ fn growth(steps: u32, gib_a_step: f64) -> String {
     }
     let state = &scene.state;
     let (run, device) = (&state.runs[0], &state.devices[0]);
-    climb(&Theme::full(), state, run, device)
+    climb(&Theme::full(), &FittedGrowth::default(), state, run, device)
         .expect("growth")
         .text
 }
@@ -74,7 +74,14 @@ fn why_no_larger_batch_is_named_is_said_at_the_end() {
         let figures = Figures::new(state.devices[0].capacity);
         let (run, device) = (&state.runs[0], &state.devices[0]);
         let (ended, _) = run.ended.expect("an end");
-        let pieces = pieces_after(run, ended, device, figures, &scene);
+        let pieces = pieces_after(
+            run,
+            ended,
+            device,
+            figures,
+            &FittedGrowth::default(),
+            &scene,
+        );
         let last = pieces.into_iter().map(|piece| piece.text).next_back();
         last.expect("words")
     };
@@ -124,7 +131,12 @@ fn why_there_is_no_room_for_a_batch_yet_is_said() {
             room_for_batch,
             ..Scene::of(state)
         };
-        let pieces = headroom_pieces(&Theme::full(), &shown, &state.devices[0]);
+        let pieces = headroom_pieces(
+            &Theme::full(),
+            &FittedGrowth::default(),
+            &shown,
+            &state.devices[0],
+        );
         let texts: Vec<&str> = pieces.iter().map(|piece| piece.text.as_str()).collect();
         assert!(texts.contains(&words), "{texts:?}");
     }

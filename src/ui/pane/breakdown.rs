@@ -343,7 +343,7 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
         }
         if area.width >= ROOM_FOR_WORDS {
             let mut words = words(part, state, device);
-            if part.says == KEPT && headroom::grows(state, device) {
+            if part.says == KEPT && headroom::grows(view, state, device) {
                 words += match is_told_more(view, scene) {
                     true => " and grows: w",
                     false => " and grows",
