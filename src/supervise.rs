@@ -52,7 +52,7 @@ mod wire;
 
 pub use alarm::Alarm;
 pub use front::{Keeper, KeeperAnswers, Reports, look, pass_on, reap_keeper};
-pub use keeper_lost::{HeldRun, clear_up};
+pub use keeper_lost::{HeldRun, NoRun, clear_up};
 pub use messages::{Call, HeadlessFront, RunStage, RunStatus, SessionStatus};
 pub use messages::{Forwarding, Io, KeeperOrder, KeeperTimeouts, Launch, PipedInput, Setup, Size};
 pub use messages::{KeeperReport, OutputStream, StopStage, TrainerStreams};

@@ -176,7 +176,7 @@ fn assemble(parts: SessionParts) -> Assembled {
             events: events_in,
             threads,
             reachable,
-            loss: KeeperState::default(),
+            loss: KeeperState::of(parts.role),
         },
         guard,
     }
@@ -297,14 +297,16 @@ fn start(mut options: SessionConfig, policy: Option<Box<dyn Policy>>) -> anyhow:
         }
     });
     let first = RunNumber::FIRST;
-    keeper.send(KeeperOrder::Launch(Launch {
+    let ordered = keeper.send(KeeperOrder::Launch(Launch {
         run: first,
         command: environment.around(command, first, policy.rehearses()),
         size: match mode {
             Mode::Screen => first_child_size(),
             Mode::Headless(_) => terminal_size(),
         },
-    }))?;
+    }));
+    // A keeper that is gone by now has started nothing.
+    ordered.context(NotBegun::Keeper)?;
 
     // The command is starting; the rest isn't urgent.
     let settings = config::read(&command.cwd);

@@ -108,6 +108,8 @@ pub(crate) enum KeeperLoss {
     EndUnknown,
     /// The program's terminal went with it.
     WithTerminal,
+    /// No program was running.
+    NothingRan,
 }
 
 /// What is to be done about a message: decided by `update`, carried out by the runtime.

@@ -212,6 +212,14 @@ impl SessionPhase {
         }
     }
 
+    /// How the last run ended, if none is alive; also while it settles.
+    pub(crate) fn last_exit(&self) -> Option<Exit> {
+        match &self.0 {
+            SessionStage::Settling { exited, .. } => Some(exited.exit),
+            _ => self.ended(),
+        }
+    }
+
     /// Since when the user may choose what follows.
     pub(crate) fn asked_since(&self) -> Option<Moment> {
         match self.0 {

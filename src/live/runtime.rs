@@ -34,9 +34,9 @@ use crate::recording::{Directories, Recorder};
 use crate::remedy::Leftover;
 use crate::report::news::{News, NewsKind, WhatFollows};
 use crate::supervise::{
-    self, Alarm, HeldRun, Keeper, KeeperOrder, KeeperReport, KeeperTimeouts, Launch, Reports,
+    self, Alarm, HeldRun, Keeper, KeeperOrder, KeeperReport, KeeperTimeouts, Launch, NoRun, Reports,
 };
-use crate::units::{Moment, Pid};
+use crate::units::{Moment, Pid, RunNumber};
 use nix::errno::Errno;
 use nix::sys::signal::kill;
 use std::collections::VecDeque;
@@ -81,8 +81,9 @@ pub(super) struct Runtime {
 }
 
 /// What is to be known should the keeper die.
-#[derive(Default)]
 pub(super) struct KeeperState {
+    /// The last run that this process has ordered.
+    ordered: Option<RunNumber>,
     /// The current run, held for that case.
     held: Option<HeldRun>,
     /// The keeper has died and the run continues without it.
@@ -91,6 +92,21 @@ pub(super) struct KeeperState {
     is_lost: bool,
     /// It did not take an order.
     has_refused: bool,
+}
+
+impl KeeperState {
+    pub fn of(role: Role) -> KeeperState {
+        KeeperState {
+            ordered: match role {
+                Role::First => Some(RunNumber::FIRST),
+                Role::Attached | Role::Headless => None,
+            },
+            held: None,
+            is_orphaned: false,
+            is_lost: false,
+            has_refused: false,
+        }
+    }
 }
 
 impl Runtime {
@@ -251,6 +267,8 @@ impl Runtime {
                 rehearses,
             } => {
                 let size = self.display.begin_run();
+                self.loss.ordered = Some(run);
+                self.loss.held = None;
                 let command = self.environment.around(&command, run, rehearses);
                 return self.order(KeeperOrder::Launch(Launch { run, command, size }));
             }
@@ -261,9 +279,10 @@ impl Runtime {
                 streams,
             } => {
                 let keeper = self.keeper.pid();
-                // An attached front leaves that to the one that started the session.
-                self.loss.held = (self.controller.role() != Role::Attached)
-                    .then(|| HeldRun::hold(keeper, run, trainer, start_time, &streams));
+                // An attached front leaves that to the one that started the session. A stand-in has found the run itself.
+                let holds = self.controller.role() != Role::Attached && !self.loss.is_orphaned;
+                self.loss.held =
+                    holds.then(|| HeldRun::hold(keeper, run, trainer, start_time, &streams));
             }
             SessionEffect::Begin(task) => self.threads.begin(task),
             SessionEffect::LookAtProcesses(pids) => {
@@ -444,17 +463,27 @@ impl Runtime {
             return None;
         }
         let timing = KeeperTimeouts::scaled(self.controller.session.handover.config.scaled);
-        let has_run = self.controller.phase().has_run();
-        let held = loss.held.take().filter(|_| has_run);
-        if let Some((keeper, reports)) = held.and_then(|held| held.follow(timing)) {
-            self.keeper = keeper;
-            loss.is_orphaned = true;
-            self.handle(Message::KeeperLost(KeeperLoss::RunGoesOn));
-            return Some(reports);
-        }
-        loss.is_lost = true;
-        self.handle(Message::KeeperLost(KeeperLoss::WithTerminal));
-        None
+        // Who waits behind has left its phases, and holds the run still.
+        let has_run = self.controller.phase().has_run() || self.controller.waits_behind();
+        let held = match (loss.held.take(), loss.ordered) {
+            _ if !has_run => Err(NoRun::NeverBegan),
+            (Some(held), _) => Ok(held),
+            (None, Some(run)) => HeldRun::find(self.keeper.pid(), run),
+            (None, None) => Err(NoRun::HungUp),
+        };
+        let followed = held.and_then(|held| held.follow(timing).ok_or(NoRun::HungUp));
+        let (meaning, reports) = match followed {
+            Ok((keeper, reports)) => {
+                self.keeper = keeper;
+                (KeeperLoss::RunGoesOn, Some(reports))
+            }
+            Err(NoRun::HungUp) => (KeeperLoss::WithTerminal, None),
+            Err(NoRun::NeverBegan) => (KeeperLoss::NothingRan, None),
+        };
+        loss.is_orphaned = reports.is_some();
+        loss.is_lost = reports.is_none();
+        self.handle(Message::KeeperLost(meaning));
+        reports
     }
 
     fn draw(&mut self) {

@@ -463,6 +463,17 @@ impl SessionController {
                 self.session.note(Level::Warning, words);
                 self.phase.leave(leave, Departure::Ended);
             }
+            KeeperLoss::NothingRan => {
+                let last = self.phase.last_exit();
+                let words = match last {
+                    Some(_) => "the keeper process is gone, so this session ends",
+                    None => "the keeper process is gone; the program was not started",
+                };
+                self.session.push(SessionEffect::SayLast(words.into()));
+                self.session.note(Level::Warning, words);
+                self.phase
+                    .leave(last.map_or(leave, Ending::Like), Departure::Ended);
+            }
         }
     }
 

@@ -25,7 +25,7 @@ use event_loop::KeeperLoop;
 use nix::libc;
 use nix::sys::signal::{SigSet, SigmaskHow, pthread_sigmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-pub(super) use spawn::HOLDER;
+pub(super) use spawn::{ENDED_ITSELF, HOLDER};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 

@@ -5,24 +5,28 @@
 //! because nobody watches it any more: [`clear_up`] ends it.
 //!
 //! Without one nothing hangs up the trainer: it continues as long as its pipes don't break. So the front
-//! also holds their reading ends, without reading ([`HeldRun`]). When the keeper is gone, a thread of the
+//! also holds their reading ends, without reading ([`HeldRun`]). Until it does, and for a while after the keeper's end,
+//! the holder of the trainer's session keeps them, and if the keeper died before it could report the start, the
+//! trainer is looked for among the processes that the kernel made ours ([`HeldRun::find`]). When the keeper is gone, a thread of the
 //! front stands in for it: it passes on the output, carries out the few orders that still make sense, and
 //! reports the end. The front that started the keeper becomes the trainer's parent and learns its exit
 //! status; any other front only learns that it has ended.
 
 use super::front::{Keeper, Reports};
-use super::keeper::HOLDER;
 use super::keeper::sweep::{Sweep, SweepScope};
 use super::keeper::tree::{self, Process, Reaction};
+use super::keeper::{ENDED_ITSELF, HOLDER};
 use super::messages::{
     KeeperOrder, KeeperReport, KeeperTimeouts, OutputStream, StopStage, TrainerStreams,
 };
 use super::sent_signal::SentSignal;
+use super::this_process::KEEPER_NAME;
 use super::wire::{self, Decoder, Frame};
 use crate::event::Exit;
 use crate::units::{Pid, RunNumber};
 use nix::libc;
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
+use nix::unistd::getsid;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -85,6 +89,17 @@ pub struct HeldRun {
     keeper: Pid,
     on_terminal: bool,
     pipes: Vec<HeldPipe>,
+    /// The front has not heard of its start.
+    untold: bool,
+}
+
+/// Why there is no run to follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoRun {
+    /// The keeper died before the program began.
+    NeverBegan,
+    /// The kernel has hung up its terminal.
+    HungUp,
 }
 
 #[derive(Debug)]
@@ -105,17 +120,13 @@ impl HeldRun {
         streams: &TrainerStreams,
     ) -> HeldRun {
         let pipe = |(stream, number): &(OutputStream, i32)| {
-            // Non-blocking: opening a pipe without a writer would wait for one.
-            let from = OpenOptions::new()
-                .read(true)
-                .custom_flags(libc::O_NONBLOCK)
-                .open(format!("/proc/{keeper}/fd/{number}"))
-                .ok()?;
-            set_blocking(&from);
+            let of_keeper = reading_end(keeper.0, *number);
+            let from = of_keeper.or_else(|| kept_by_holder(trainer, *stream))?;
+            let to = users_own(*stream, keeper, trainer);
             Some(HeldPipe {
                 stream: *stream,
                 from,
-                to: users_own(*stream, keeper),
+                to,
             })
         };
         HeldRun {
@@ -125,7 +136,48 @@ impl HeldRun {
             keeper,
             on_terminal: streams.terminal,
             pipes: streams.pipes.iter().filter_map(pipe).collect(),
+            untold: false,
         }
+    }
+
+    /// The run that a keeper, started by this process, began before it died, and whose start it did not report.
+    pub fn find(keeper: Pid, run: RunNumber) -> Result<HeldRun, NoRun> {
+        let until = Instant::now() + DYING;
+        // What it has forked has its name until it is the holder or the program.
+        while children().any(|child| child.name == KEEPER_NAME && !child.is_dead())
+            && Instant::now() < until
+        {
+            std::thread::sleep(LOOK);
+        }
+        let holder = children().find(|child| child.name == HOLDER);
+        let holder = holder.ok_or(NoRun::NeverBegan)?;
+        let id = Id::Pid(nix::unistd::Pid::from_raw(holder.pid));
+        let look = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        match waitid(id, look) {
+            Ok(WaitStatus::StillAlive | WaitStatus::Exited(_, ENDED_ITSELF)) => {}
+            Ok(_) | Err(_) => return Err(NoRun::HungUp),
+        }
+        let mut in_session = children().filter(|child| session_of(child.pid) == Some(holder.pid));
+        let trainer = in_session.find(|child| child.pid != holder.pid);
+        let trainer = trainer.ok_or(NoRun::NeverBegan)?;
+        let pid = Pid(trainer.pid);
+        let pipe = |stream| {
+            Some(HeldPipe {
+                stream,
+                from: kept_by_holder(pid, stream)?,
+                to: users_own(stream, keeper, pid),
+            })
+        };
+        let streams = [OutputStream::Out, OutputStream::Err];
+        Ok(HeldRun {
+            run,
+            trainer: pid,
+            start_time: trainer.start,
+            keeper,
+            on_terminal: false,
+            pipes: streams.into_iter().filter_map(pipe).collect(),
+            untold: true,
+        })
     }
 
     /// Stands in for a dead keeper whose run was not hung up. Returns a connection that serves as the
@@ -154,16 +206,49 @@ impl HeldRun {
     }
 }
 
-/// The stream that the keeper wrote to: ours, or the keeper's if ours is another one.
-fn users_own(stream: OutputStream, keeper: Pid) -> Option<File> {
-    let number = match stream {
-        OutputStream::Terminal => return None,
-        OutputStream::Out => 1,
-        OutputStream::Err => 2,
-    };
+fn children() -> impl Iterator<Item = Process> {
+    tree::children_of(std::process::id() as i32)
+}
+
+fn session_of(pid: i32) -> Option<i32> {
+    let session = getsid(Some(nix::unistd::Pid::from_raw(pid)));
+    session.ok().map(nix::unistd::Pid::as_raw)
+}
+
+/// What a process reads as this number, which is a pipe.
+fn reading_end(process: i32, number: i32) -> Option<File> {
+    // Non-blocking: opening a pipe without a writer would wait for one.
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(format!("/proc/{process}/fd/{number}"));
+    opened.ok().inspect(set_blocking)
+}
+
+/// The reading end of the trainer's pipe that the holder of its session keeps.
+fn kept_by_holder(trainer: Pid, stream: OutputStream) -> Option<File> {
+    let number = stream.number()?;
+    let holder = session_of(trainer.0).filter(|session| *session != trainer.0)?;
+    let until = Instant::now() + DYING;
+    loop {
+        match Process::look(holder).filter(|process| !process.is_dead())? {
+            process if process.name == HOLDER => return reading_end(holder, number),
+            // It has just been forked.
+            _ if Instant::now() < until => std::thread::sleep(LOOK),
+            _ => return None,
+        }
+    }
+}
+
+/// The stream that the keeper wrote to: ours, or the keeper's if ours is another one. A keeper that has left its trainer to us
+/// had ours.
+fn users_own(stream: OutputStream, keeper: Pid, trainer: Pid) -> Option<File> {
+    let number = stream.number()?;
     let target = |pid: &str| std::fs::read_link(format!("/proc/{pid}/fd/{number}")).ok();
     let theirs = target(&keeper.to_string());
-    if target("self") == theirs {
+    let us = std::process::id() as i32;
+    let is_ours = || Process::look(trainer.0).is_some_and(|process| process.parent == us);
+    if target("self") == theirs || is_ours() {
         let ours = match number {
             1 => io::stdout().as_fd().try_clone_to_owned(),
             _ => io::stderr().as_fd().try_clone_to_owned(),
@@ -221,6 +306,14 @@ impl StandIn {
     }
 
     fn run(mut self) {
+        if self.run.untold {
+            self.report(&KeeperReport::Started {
+                run: self.run.run,
+                pid: self.run.trainer,
+                start_time: self.run.start_time,
+                streams: TrainerStreams::default(),
+            });
+        }
         let copying: Vec<JoinHandle<()>> = std::mem::take(&mut self.run.pipes)
             .into_iter()
             .filter_map(|pipe| {

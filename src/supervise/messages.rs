@@ -224,6 +224,15 @@ pub enum OutputStream {
 impl OutputStream {
     pub(super) const ALL: [OutputStream; 3] =
         [OutputStream::Terminal, OutputStream::Out, OutputStream::Err];
+
+    /// The user's descriptor, where it isn't the terminal's.
+    pub(super) fn number(self) -> Option<i32> {
+        match self {
+            OutputStream::Terminal => None,
+            OutputStream::Out => Some(1),
+            OutputStream::Err => Some(2),
+        }
+    }
 }
 
 /// What the keeper put in place of the user's own streams.

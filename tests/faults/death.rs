@@ -132,6 +132,49 @@ fn fault_84_a_training_without_a_terminal_outlives_its_keeper() {
     training.marker().wait_gone(PATIENCE);
 }
 
+/// Whether or not the front has heard of the start by then.
+#[test]
+fn fault_84_a_training_that_has_just_begun_outlives_its_keeper() {
+    for _ in 0..6 {
+        let steps = [
+            "say:before",
+            "touch:ready",
+            "until:go",
+            "say:after",
+            "exit:7",
+        ];
+        let mut training = Scene::new().headless(&steps);
+        let keeper = training.keeper();
+        training.find("the holder of its session", |pid| {
+            let name = std::fs::read_to_string(format!("/proc/{pid}/comm"));
+            name.is_ok_and(|name| name.trim() == "oomph-session")
+        });
+        processes::signal(keeper, SIGKILL);
+        training.file("ready");
+        training.wait_note("the training continues");
+        training.make("go");
+        assert_eq!(training.exit(), Exit::Code(7));
+        assert_eq!(training.output().0, b"before\nafter\n");
+        assert_eq!(training.runs(), 1);
+        training.marker().wait_gone(PATIENCE);
+    }
+}
+
+/// The holder of its session lets go of its pipes some time after the keeper: a full one would stop it for ever.
+#[test]
+fn fault_84_a_training_that_nobody_reads_is_not_held_up() {
+    let training = Scene::new().run_headless(&["sh", "-c", "echo > ready; exec yes"]);
+    training.file("ready");
+    let keeper = training.keeper();
+    for pid in [training.front(), keeper] {
+        processes::signal(pid, SIGSTOP);
+    }
+    for pid in [training.front(), keeper] {
+        processes::signal(pid, SIGKILL);
+    }
+    training.marker().wait_gone(PATIENCE);
+}
+
 #[test]
 fn fault_84_a_request_to_end_reaches_it_still() {
     let steps = ["shout", "touch:ready", "chatter:never"];

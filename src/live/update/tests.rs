@@ -505,6 +505,16 @@ fn a_dead_keeper_ends_the_session_with_the_run_that_goes_on() {
 }
 
 #[test]
+fn a_dead_keeper_with_nothing_to_keep_leaves_the_last_status() {
+    let ended = |told: &DrivenSession| told.controller.phase.leaving();
+    let mut told = DrivenSession::running(OnOom::Ask);
+    told.exit(1);
+    told.tell(Message::KeeperLost(KeeperLoss::NothingRan));
+    let status = Ending::Like(Exit::Code(1));
+    assert_eq!(ended(&told), Some((status, Departure::Ended)));
+}
+
+#[test]
 fn the_time_of_an_event_is_that_of_its_message() {
     let mut told = DrivenSession::running(OnOom::Ask);
     told.now = Moment::ZERO + Duration::from_secs(7);

@@ -273,6 +273,10 @@ impl TrainerRun {
             env: program::for_exec(env),
             cwd: elsewhere(&cwd),
             streams,
+            outputs: [OutputStream::Out, OutputStream::Err].map(|stream| {
+                let of_it = pipes.iter().find(|pipe| pipe.stream == stream);
+                of_it.map(|pipe| pipe.fd.as_raw_fd())
+            }),
             terminal: slave,
             group: hello.group,
             holder: match plan.is_on_terminal() {

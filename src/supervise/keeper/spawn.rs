@@ -18,7 +18,9 @@
 //! a script) may live on even then, so before it ends the holder makes another group the foreground one, which is empty
 //! by then ([`ask_to_step_aside`]). If the keeper dies, so does the holder, and the trainer is
 //! hung up: its streams are gone. A trainer that has its streams still, without a terminal or with one for
-//! questions only, loses nothing but that terminal: its holder stays until it has ended.
+//! questions only, loses nothing but that terminal: its holder stays until it has ended. Such a holder also keeps the reading
+//! ends of the trainer's pipes, without reading: from its first instant on the trainer can't be ended by a pipe that broke
+//! with the keeper, and a front opens them there.
 
 use super::descriptor;
 use crate::supervise::this_process::{GroupPlace, InheritedSignals, SIGNALS};
@@ -42,6 +44,8 @@ pub(super) struct Blueprint {
     pub cwd: Option<CString>,
     /// Its stdin, stdout and stderr; `None` is inherited.
     pub streams: [Option<RawFd>; 3],
+    /// The reading ends of its pipes, stdout's and stderr's.
+    pub outputs: [Option<RawFd>; 2],
     /// Its controlling terminal.
     pub terminal: Option<RawFd>,
     pub group: GroupPlace,
@@ -76,6 +80,15 @@ pub(super) fn ask_to_step_aside(holder: i32) {
 /// The holder's name among processes.
 pub(in crate::supervise) const HOLDER: &str = "oomph-session";
 const HOLDER_NAME: &std::ffi::CStr = c"oomph-session";
+
+/// The holder's descriptors: a pidfd of the trainer, the reading ends of its pipes, a pidfd of the keeper.
+const TRAINER: RawFd = 0;
+const OUTPUTS: [RawFd; 2] = [1, 2];
+const KEEPER: RawFd = 3;
+
+/// How long the trainer's pipes are held for a front whose keeper is gone. If there is no front either, they must break:
+/// a full one would let the trainer wait, and keep its GPU, forever.
+const HELD_MILLIS: libc::c_int = 10_000;
 
 /// A process between fork and exec.
 #[derive(Debug)]
@@ -181,6 +194,9 @@ fn pointers(words: &[CString]) -> Vec<*const libc::c_char> {
     words.chain([std::ptr::null()]).collect()
 }
 
+/// The status of a holder that ends because of its keeper's or its trainer's end; one that is on a terminal is killed.
+pub(in crate::supervise) const ENDED_ITSELF: i32 = 1;
+
 /// What the new process works on.
 struct Child<'a> {
     plan: &'a Blueprint,
@@ -241,7 +257,11 @@ impl Child<'_> {
             let mut flags = (libc::CLONE_PARENT | libc::SIGCHLD) as libc::c_long;
             match self.plan.holder {
                 HolderEnd::WithKeeper => self.die_with_keeper(),
-                HolderEnd::WithTrainer => flags |= libc::CLONE_PIDFD as libc::c_long,
+                HolderEnd::WithTrainer => {
+                    // Nobody would learn of a program that is started without a keeper.
+                    self.end_without_keeper();
+                    flags |= libc::CLONE_PIDFD as libc::c_long;
+                }
             }
             let mut tries = TRIES;
             let cloned = loop {
@@ -299,8 +319,17 @@ impl Child<'_> {
         // SAFETY: as above.
         unsafe {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            self.end_without_keeper();
+        }
+    }
+
+    /// # Safety
+    /// As [`Child::become_program`].
+    unsafe fn end_without_keeper(&self) {
+        // SAFETY: as above.
+        unsafe {
             if libc::getppid() != self.keeper {
-                libc::_exit(1);
+                libc::_exit(ENDED_ITSELF);
             }
         }
     }
@@ -310,25 +339,18 @@ impl Child<'_> {
     unsafe fn sleep(&self, trainer: RawFd) -> ! {
         // SAFETY: as above.
         unsafe {
-            libc::prctl(libc::PR_SET_NAME, HOLDER_NAME.as_ptr());
             let kept = match trainer {
-                0.. => libc::dup2(trainer, 0) + 1,
+                0.. => self.keep(trainer),
                 _ => 0,
             };
             // Close everything else: the trainer's streams, the user's pipes.
-            if libc::syscall(libc::SYS_close_range, kept, libc::c_uint::MAX, 0) < 0 {
-                for fd in kept..65_536 {
-                    libc::close(fd);
-                }
-            }
+            close_from(kept);
             libc::chdir(c"/".as_ptr());
+            // Whoever reads this name may rely on the descriptors.
+            libc::prctl(libc::PR_SET_NAME, HOLDER_NAME.as_ptr());
             if kept > 0 {
-                let mut ends = libc::pollfd {
-                    fd: 0,
-                    events: libc::POLLIN,
-                    revents: 0,
-                };
-                while libc::poll(&mut ends, 1, -1) < 0 {}
+                self.wait_for(kept > KEEPER);
+                close_from(0);
                 self.die_with_keeper();
             }
             let mut asked: libc::sigset_t = std::mem::zeroed();
@@ -344,6 +366,60 @@ impl Child<'_> {
                     libc::_exit(0);
                 }
             }
+        }
+    }
+
+    /// Puts what the holder needs in its place; the first number that isn't needed. Without a pidfd of the keeper it
+    /// couldn't tell when to let go of the pipes, and keeps none.
+    ///
+    /// # Safety
+    /// As [`Child::become_program`].
+    unsafe fn keep(&self, trainer: RawFd) -> RawFd {
+        // SAFETY: as above. All sources are above the standard streams.
+        unsafe {
+            let keeper = libc::syscall(libc::SYS_pidfd_open, self.keeper, 0) as RawFd;
+            for (place, output) in OUTPUTS.into_iter().zip(self.plan.outputs) {
+                match output {
+                    Some(output) if keeper >= 0 => libc::dup2(output, place),
+                    _ => libc::close(place),
+                };
+            }
+            libc::dup2(trainer, TRAINER);
+            match keeper {
+                0.. => libc::dup2(keeper, KEEPER) + 1,
+                _ => TRAINER + 1,
+            }
+        }
+    }
+
+    /// Waits for the trainer's end; lets go of its pipes some time after the keeper's.
+    ///
+    /// # Safety
+    /// As [`Child::become_program`].
+    unsafe fn wait_for(&self, sees_keeper: bool) {
+        let entry = |fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let mut trainer = entry(TRAINER);
+        // SAFETY: as above.
+        unsafe {
+            if sees_keeper {
+                let mut both = [trainer, entry(KEEPER)];
+                // It may have ended before it was opened, and its number be another's.
+                while libc::getppid() == self.keeper && libc::poll(both.as_mut_ptr(), 2, -1) < 0 {}
+                if both[0].revents != 0 {
+                    return;
+                }
+                if libc::poll(&mut trainer, 1, HELD_MILLIS) > 0 {
+                    return;
+                }
+                for output in OUTPUTS {
+                    libc::close(output);
+                }
+            }
+            while libc::poll(&mut trainer, 1, -1) < 0 {}
         }
     }
 
@@ -390,6 +466,19 @@ impl Child<'_> {
         unsafe {
             self.say(step as i32, *libc::__errno_location());
             libc::_exit(127)
+        }
+    }
+}
+
+/// # Safety
+/// As [`Child::become_program`].
+unsafe fn close_from(first: RawFd) {
+    // SAFETY: as above.
+    unsafe {
+        if libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) < 0 {
+            for fd in first..65_536 {
+                libc::close(fd);
+            }
         }
     }
 }

@@ -199,12 +199,7 @@ pub(crate) fn kill_group(group: i32, signal: i32) {
 pub(crate) fn below(root: i32, but: &[i32]) -> Vec<Process> {
     let everybody = OnceCell::new();
     let children = |parent| {
-        children(parent).unwrap_or_else(|| {
-            let all = everybody.get_or_init(everyone).iter();
-            all.filter(|process| process.parent == parent)
-                .map(|process| process.pid)
-                .collect()
-        })
+        children(parent).unwrap_or_else(|| children_among(everybody.get_or_init(everyone), parent))
     };
     walk_until_nobody_moves(root, but, children, Process::look)
 }
@@ -283,6 +278,18 @@ fn children(pid: i32) -> Option<Vec<i32>> {
         }
     }
     known.then_some(found)
+}
+
+/// The PIDs of those of `all` that have this parent.
+fn children_among(all: &[Process], parent: i32) -> Vec<i32> {
+    let children = all.iter().filter(|process| process.parent == parent);
+    children.map(|process| process.pid).collect()
+}
+
+/// The children of a process, the dead ones too.
+pub(crate) fn children_of(parent: i32) -> impl Iterator<Item = Process> {
+    let pids = children(parent).unwrap_or_else(|| children_among(&everyone(), parent));
+    pids.into_iter().filter_map(Process::look)
 }
 
 pub(super) fn everyone() -> Vec<Process> {
