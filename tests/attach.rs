@@ -3,6 +3,7 @@
 
 use crate::harness::{Key, Marker, PATIENCE, Terminal, processes, wait_until};
 use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 use oomph::event::{Event, EventKind, Exit};
 use serde_json::Value;
 use std::io::Read;
@@ -331,6 +332,23 @@ fn a_terminal_that_closes_at_the_dialog_leaves_it_waiting() {
         .collect();
     assert_eq!(commands.len(), 2, "never two trainings: {commands:?}");
     assert!(commands[1].contains("--batch-size 32 --grad-accum 2"));
+    user.marker.wait_gone(A_RUN);
+}
+
+/// The keeper is the only process that has the session's words where its first front was killed.
+#[test]
+fn a_dialog_that_waits_without_its_front_is_ended_by_a_request_to_the_keeper() {
+    let user = User::new();
+    let mut first = user.start(&["--batch-size", "64", "--grad-accum", "1", "--steps", "6"]);
+    first.wait_for(DIALOG, A_RUN);
+    processes::signal(first.pid(), Signal::SIGKILL);
+    user.wait_for("waiting without the first front", |session| {
+        session["state"] == "waiting at OOM" && user.marker.find("__headless").is_some()
+    });
+    let keeper = user.only()["keeper"].as_i64().expect("a process");
+    let keeper = Pid::from_raw(i32::try_from(keeper).expect("a PID"));
+    processes::signal(keeper, Signal::SIGTERM);
+    user.wait_for_none();
     user.marker.wait_gone(A_RUN);
 }
 

@@ -208,6 +208,30 @@ fn fault_84_whoever_cannot_know_the_status_says_so() {
     training.marker().wait_gone(PATIENCE);
 }
 
+/// Whoever wants to end such a session may signal either of its processes, or both, and means one signal.
+#[test]
+fn fault_40_a_request_to_end_reaches_a_training_without_its_front_once() {
+    let steps = ["catch:TERM:count", "touch:ready", "until:go", "touch:end"];
+    let training = Scene::new().headless(&steps);
+    training.file("ready");
+    // Before, nobody could take its place.
+    wait_until("the front knows the run", PATIENCE, || training.runs() == 1);
+    let keeper = training.keeper();
+    training.signal_front(SIGKILL);
+    training.wait_note("continues without a screen");
+    let headless = training.find("the front that follows", |pid| {
+        processes::command_line(pid).starts_with("oomph __headless")
+    });
+    processes::signal(keeper, SIGTERM);
+    training.wait_count(SIGTERM, 1);
+    processes::signal(headless, SIGTERM);
+    training.wait_note("the program already has it");
+    training.make("go");
+    training.file("end");
+    training.marker().wait_gone(PATIENCE);
+    assert_eq!(training.count(SIGTERM), 1);
+}
+
 #[test]
 fn fault_42_nvml_that_never_returns() {
     let nvml = Fake::new();

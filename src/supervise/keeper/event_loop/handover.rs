@@ -71,6 +71,11 @@ impl CurrentFront {
         }
     }
 
+    /// Whether the keeper has started it.
+    pub fn is_ours(&self) -> bool {
+        self.kind == FrontKind::Headless
+    }
+
     fn signal(&self, signal: i32) {
         if let Some(process) = &self.process {
             process.signal(signal);

@@ -176,7 +176,7 @@ impl KeeperLoop {
             let (sent, sender) = SentSignal::read(&info);
             if sender.is_service_manager() {
                 self.sent_to_all.insert(sent.number(), Instant::now());
-            } else if self.socket.is_none() {
+            } else if self.socket.is_none() || self.is_asked_to_end(sent) {
                 self.take_for_the_front(sent, sender);
             }
             // While there is a front, the rest is its business: SLURM and others signal all processes,
@@ -185,7 +185,13 @@ impl KeeperLoop {
         self.reap();
     }
 
-    /// A signal to the keeper while there is no front to decide.
+    /// Whether a signal asks for the end where the only front is one that we have started: whoever wants to end the session
+    /// finds this process sooner than that one. If both get it, the program still gets it once, as in [`Self::forward`].
+    fn is_asked_to_end(&self, sent: SentSignal) -> bool {
+        self.front.is_ours() && matches!(sent.number(), libc::SIGTERM | libc::SIGQUIT)
+    }
+
+    /// A signal to the keeper while there is no front to decide, or none of the user's.
     fn take_for_the_front(&mut self, sent: SentSignal, sender: Sender) {
         // A hang-up is about the front's terminal.
         let number = sent.number();
@@ -199,8 +205,13 @@ impl KeeperLoop {
             return;
         }
         let own = self.below(0).iter().any(|process| process.pid == sender);
-        if !own && sender != std::process::id() as i32 {
-            self.forward(sent);
+        if own || sender == std::process::id() as i32 {
+            return;
+        }
+        match self.socket {
+            // What follows, at a dialog too, is the front's to decide.
+            Some(_) => self.fanout.report(KeeperReport::Signalled(sent)),
+            None => self.forward(sent),
         }
     }
 
