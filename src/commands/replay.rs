@@ -24,7 +24,7 @@ use crate::state::State;
 use crate::ui::theme::Scheme;
 use crate::ui::{
     Effect, Pace, Preferences, RecordedOutput, Replay, ReplayControl, RoomForBatch, Scene,
-    SeekTarget, Subject,
+    SeekTarget, ShownRun, Subject,
 };
 use crate::units::{Moment, RunNumber};
 use anyhow::Context;
@@ -220,7 +220,7 @@ async fn play(
             screen.request(Due::Now);
         }
         let shown = Replay {
-            goes_on: last_run.is_shown(&player.state),
+            shown: last_run.shown(&player.state),
             ..playback.shown(player.next_at().is_none(), output.words())
         };
         let scene = Scene {
@@ -492,7 +492,7 @@ impl Playback {
     fn shown(&self, at_end: bool, output: RecordedOutput) -> Replay {
         Replay {
             output,
-            goes_on: false,
+            shown: ShownRun::Unknown,
             speed: self.speed,
             position: self.position,
             pace: match (at_end, self.paused) {

@@ -5,7 +5,7 @@ use crate::diagnosis::{Cause, Finding};
 use crate::forecast::{BatchRoom, NoRoom};
 use crate::remedy::{EditedNeed, Plan, Remedy, RemedyId};
 use crate::state::{RunOutcome, State};
-use crate::units::Moment;
+use crate::units::{Moment, RunNumber};
 use std::path::Path;
 use std::time::Duration;
 
@@ -130,7 +130,7 @@ impl<'a> Scene<'a> {
     pub fn can_relaunch(&self) -> bool {
         let can = match self.subject {
             Subject::Own => self.waiting.is_none(),
-            Subject::Recording(replay) => replay.goes_on,
+            Subject::Recording(replay) => replay.shown == ShownRun::Last,
             Subject::Elsewhere(_) => false,
         };
         can && self.state.run().is_some()
@@ -161,8 +161,18 @@ pub struct Replay {
     pub position: Moment,
     pub pace: Pace,
     pub output: RecordedOutput,
-    /// Whether the run that is shown is the recording's last and has ended, so that its command can be started from here.
-    pub goes_on: bool,
+    pub shown: ShownRun,
+}
+
+/// Which of a recording's runs is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShownRun {
+    /// The last one, which has ended: its command can be started from here.
+    Last,
+    /// One that others followed, up to this one.
+    Earlier(RunNumber),
+    /// That is not known yet, or the last one has not ended.
+    Unknown,
 }
 
 /// Whether a replay has the program's output.

@@ -13,7 +13,9 @@ use oomph::event::{
 use oomph::forecast::{BatchRoom, RoomBasis};
 use oomph::forecast::{Estimate, Need};
 use oomph::remedy::{Expectation, Remedy};
-use oomph::ui::{ChildScreen, Elsewhere, Pace, Pane, RecordedOutput, Replay, Subject, Theme, View};
+use oomph::ui::{
+    ChildScreen, Elsewhere, Pace, Pane, RecordedOutput, Replay, ShownRun, Subject, Theme, View,
+};
 use oomph::units::{Bytes, Moment};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::Duration;
@@ -773,7 +775,7 @@ fn replay() -> Story {
         position: Moment::from_secs_f64(75.0),
         pace: Pace::Playing,
         output: RecordedOutput::NotThere,
-        goes_on: false,
+        shown: ShownRun::Unknown,
     });
     story
 }

@@ -10,7 +10,11 @@ use crate::frames::story::Story;
 use oomph::remedy::{Availability, Edit, RemedyId};
 use oomph::ui::keymap::{self, InputMode};
 use oomph::ui::theme::UNICODE;
-use oomph::ui::{Action, Effect, ReplayControl, SeekTarget, Theme, View};
+use oomph::ui::{
+    Action, Effect, Pace, RecordedOutput, Replay, ReplayControl, SeekTarget, ShownRun, Subject,
+    Theme, View,
+};
+use oomph::units::{Moment, RunNumber};
 use ratatui::crossterm::event::{
     KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
@@ -307,6 +311,28 @@ fn a_replay_says_what_it_has_and_no_key_of_a_training() {
     for words in ["recording continues", "interrupt", "relaunch"] {
         assert!(!text.contains(words), "{words} in\n{text}");
     }
+}
+
+#[test]
+fn a_replay_of_an_earlier_run_names_no_command_that_goes_by_the_last() {
+    let (mut story, view) = staged("oom-capacity");
+    let dialog = |story: &Story| crate::frames::text(&crate::frames::draw(story, &view, 120, 40));
+    let played = |shown| {
+        Subject::Recording(Replay {
+            speed: 1.0,
+            position: Moment::from_secs_f64(20.0),
+            pace: Pace::Paused,
+            output: RecordedOutput::NotThere,
+            shown,
+        })
+    };
+    story.subject = played(ShownRun::Unknown);
+    let text = dialog(&story);
+    assert!(text.contains("oomph again"), "{text}");
+    story.subject = played(ShownRun::Earlier(RunNumber(2)));
+    let text = dialog(&story);
+    assert!(text.contains("run 2 followed"), "{text}");
+    assert!(!text.contains("oomph again"), "{text}");
 }
 
 #[test]

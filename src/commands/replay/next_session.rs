@@ -5,6 +5,7 @@ use crate::command::{CommandLine, MASK, Word};
 use crate::query::told::read_state;
 use crate::remedy::RemedyId;
 use crate::state::State;
+use crate::ui::ShownRun;
 use crate::units::RunNumber;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -112,10 +113,14 @@ impl LastRun {
         found.is_some()
     }
 
-    /// Whether the run that is shown is that one, at its end.
-    pub fn is_shown(&self, state: &State) -> bool {
+    /// Which of the recording's runs this is, at its end.
+    pub fn shown(&self, state: &State) -> ShownRun {
         let shown = state.run().filter(|run| run.ended.is_some());
-        shown.is_some_and(|run| Some(run.number) == self.found)
+        match (shown, self.found) {
+            (Some(run), Some(last)) if run.number == last => ShownRun::Last,
+            (Some(_), Some(last)) => ShownRun::Earlier(last),
+            (None, _) | (_, None) => ShownRun::Unknown,
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::state::{Run, RunOutcome};
 use crate::ui::canvas::{self, StyledLine, columns};
 use crate::ui::dialog::{Details, OomDialog};
 use crate::ui::difference;
-use crate::ui::scene::{Scene, Subject};
+use crate::ui::scene::{Scene, ShownRun, Subject};
 use crate::ui::theme::Tone;
 use crate::units::{Bytes, Moment, clock_face};
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub(super) fn lines(page: Page) -> Vec<StyledLine> {
         }
         let words = match page.scene.subject {
             Subject::Own => "No known remedy for this command: press v to edit it.",
-            Subject::Recording(replay) if replay.goes_on => {
+            Subject::Recording(replay) if replay.shown == ShownRun::Last => {
                 "No known remedy for this command: press v to edit it."
             }
             Subject::Recording(_) => "oomph again starts the command of a recording.",
@@ -620,7 +620,7 @@ pub(super) fn meanwhile(page: Page) -> Vec<StyledLine> {
             );
             return page.labelled("now", vec![(words, Tone::Dim)]);
         }
-        (Subject::Recording(replay), Some(_)) if replay.goes_on => {
+        (Subject::Recording(replay), Some(_)) if replay.shown == ShownRun::Last => {
             let key = match page.dialog.to_apply(scene).is_empty() {
                 true => "the key of a remedy",
                 false => "Enter",
@@ -631,7 +631,16 @@ pub(super) fn meanwhile(page: Page) -> Vec<StyledLine> {
             );
             return page.labelled("now", vec![(words, Tone::Dim)]);
         }
-        (Subject::Recording(_), Some(_)) => return again(page),
+        (Subject::Recording(replay), Some(_)) => match replay.shown {
+            ShownRun::Earlier(last) => {
+                let words = format!(
+                    "run {last} followed; what is started again is the command of that one{}",
+                    behind(page)
+                );
+                return page.labelled("now", vec![(words, Tone::Dim)]);
+            }
+            ShownRun::Last | ShownRun::Unknown => return again(page),
+        },
         (Subject::Own | Subject::Recording(_), None) => return Vec::new(),
     };
     let words = match run.outcome() {
