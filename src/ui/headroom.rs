@@ -581,7 +581,10 @@ fn beside_steps(
 ) -> Option<HeadroomFigure> {
     let rank = ranks_on(run, device).find(|rank| rank.disconnected.is_none())?;
     let (ended, _) = rank.steps.last.as_ref()?;
-    let for_s = state.now.since(*ended).as_secs_f64();
+    // While oomph looked for who keeps memory, the training waited for it.
+    let waited = rank.retainers.as_ref().map(|(found, _)| *found);
+    let since = waited.map_or(*ended, |found| found.max(*ended));
+    let for_s = state.now.since(since).as_secs_f64();
     let usual_s = 1.0 / rank.steps.rate?;
     // What was between two steps counts as the peak of the next: half of them are without it. Of most steps it is not known.
     let marks = rank.steps.marks.ended.iter().map(|mark| mark.top());

@@ -1,8 +1,9 @@
 //! The status line: what it says of a run that goes well, that has ended and that ran out.
 
 use super::*;
-use crate::event::EventKind;
+use crate::event::{EventKind, Retainers};
 use crate::state::tests::staged::{StagedSession, gib, reading, started, step};
+use crate::units::Pid;
 
 fn shown(pieces: &[HeadroomFigure], room: u16) -> Vec<String> {
     let kept = fitted(pieces.to_vec(), room, 3);
@@ -162,7 +163,17 @@ fn what_takes_more_than_a_step_is_told_while_it_runs() {
     scene.sampled(16.2, 9.0, 9.5);
     let words = "no step for 4 s: 9.0 GiB, a step has 3.0 (an evaluation?)";
     assert_eq!(told(&scene).as_deref(), Some(words));
-    scene.add(16.5, step(100, 21, gib(1.0), gib(9.0)));
+    // The training waited for a search of oomph's.
+    let found = Retainers {
+        pid: Pid(100),
+        ..Retainers::default()
+    };
+    scene.add(16.3, EventKind::Retainers(Box::new(found)));
+    scene.sampled(16.4, 9.0, 9.5);
+    assert_eq!(told(&scene), None, "it waited for oomph");
+    scene.sampled(20.0, 9.0, 9.5);
+    assert!(told(&scene).is_some(), "and now for something of its own");
+    scene.add(20.5, step(100, 21, gib(1.0), gib(9.0)));
     assert_eq!(told(&scene), None);
 }
 
