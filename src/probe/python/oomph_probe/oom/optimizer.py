@@ -57,7 +57,7 @@ class Sizes:
         self.seen: set[int] = set()
         self.bytes: dict[str, dict[str, int]] = {"parameters": {}, "gradients": {}, "states": {}}
         self.embedded = embedded(torch)
-        # Of the trained parameters: bytes, elements, elements whose state stays in 32 bits, and the bytes of the largest.
+        # Of the trained ones: bytes, elements, elements whose state stays in 32 bits, and the bytes of the largest.
         self.trained = self.elements = self.small = self.largest = 0
         # What Adafactor keeps of them, and the bytes of those that have a state.
         self.factored = self.stated = 0
