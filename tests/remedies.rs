@@ -84,6 +84,16 @@ impl Project {
     }
 }
 
+/// A program of transformers' Trainer, with its batch typed.
+const OF_TRAINER: [&str; 6] = [
+    "python3",
+    "run_clm.py",
+    "--output_dir",
+    "o",
+    "--per_device_train_batch_size",
+    "8",
+];
+
 /// The run that went well was stopped for it: the session is not over, and what was typed can be mended.
 #[test]
 fn a_command_with_a_slip_of_the_keyboard_comes_back_to_the_editor() {
@@ -147,14 +157,7 @@ if '--modle' in sys.argv:
 run_out()
 ",
     );
-    let mut terminal = project.start(&[
-        "python3",
-        "run_clm.py",
-        "--output_dir",
-        "o",
-        "--per_device_train_batch_size",
-        "8",
-    ]);
+    let mut terminal = project.start(&OF_TRAINER);
     terminal.wait_for(DIALOG, PATIENCE);
     terminal.press("v");
     terminal.wait_for("Relaunch with this command", PATIENCE);
@@ -191,14 +194,7 @@ if '--gradient_accumulation_steps' in sys.argv:
 run_out()
 ",
     );
-    let mut terminal = project.start(&[
-        "python3",
-        "run_clm.py",
-        "--output_dir",
-        "o",
-        "--per_device_train_batch_size",
-        "8",
-    ]);
+    let mut terminal = project.start(&OF_TRAINER);
     terminal.wait_for(DIALOG, PATIENCE);
     terminal.press("b");
     let dialog = terminal.wait_for("rejected the change", PATIENCE);

@@ -5,6 +5,18 @@ use crate::event::*;
 use crate::state::tests::staged::*;
 use crate::units::{Bytes, Pid};
 
+/// What the search at the OOM found to keep memory alive, of so much that it looked for.
+fn keeping(scene: &mut StagedSession, kept: Retainer, looked_for: Bytes) {
+    let found = Retainers {
+        pid: Pid(100),
+        step: 10,
+        retainers: vec![kept],
+        looked_for,
+        ..Retainers::default()
+    };
+    scene.add(20.1, EventKind::Retainers(Box::new(found)));
+}
+
 /// A list keeps the losses of an evaluation with their graphs; the training before it left a cache in pieces.
 pub(super) fn kept_in_pieces() -> StagedSession {
     let mut scene = failing(OomRecord {
@@ -14,23 +26,18 @@ pub(super) fn kept_in_pieces() -> StagedSession {
         largest_free: Some(Bytes::mib(13)),
         ..record(100, gib(18.0), gib(22.9), Bytes::mib(20), Bytes::mib(3))
     });
-    scene.add(
-        20.1,
-        EventKind::Retainers(Box::new(Retainers {
-            pid: Pid(100),
-            device: 0,
-            step: 10,
-            retainers: vec![Retainer {
-                name: "losses".into(),
-                kind: RetainerKind::Local,
-                of: "validate".into(),
-                class: "list".into(),
-                bytes: gib(15.2),
-                graph: gib(15.2),
-                ..Retainer::default()
-            }],
-            ..Retainers::default()
-        })),
+    keeping(
+        &mut scene,
+        Retainer {
+            name: "losses".into(),
+            kind: RetainerKind::Local,
+            of: "validate".into(),
+            class: "list".into(),
+            bytes: gib(15.2),
+            graph: gib(15.2),
+            ..Retainer::default()
+        },
+        Bytes::ZERO,
     );
     scene
 }
@@ -52,23 +59,18 @@ pub(super) fn three_in_a_list(of: &str) -> StagedSession {
         ]),
         ..record(100, gib(19.0), gib(22.6), gib(2.5), gib(0.3))
     });
-    scene.add(
-        20.1,
-        EventKind::Retainers(Box::new(Retainers {
-            pid: Pid(100),
-            device: 0,
-            step: 10,
-            retainers: vec![Retainer {
-                name: "kept".into(),
-                kind: RetainerKind::Local,
-                of: of.into(),
-                class: "list".into(),
-                length: Some(3),
-                bytes: gib(14.0),
-                ..Retainer::default()
-            }],
-            ..Retainers::default()
-        })),
+    keeping(
+        &mut scene,
+        Retainer {
+            name: "kept".into(),
+            kind: RetainerKind::Local,
+            of: of.into(),
+            class: "list".into(),
+            length: Some(3),
+            bytes: gib(14.0),
+            ..Retainer::default()
+        },
+        Bytes::ZERO,
     );
     scene
 }
@@ -92,24 +94,18 @@ pub(super) fn gathering_with_gradients(graph: Bytes) -> StagedSession {
         ]),
         ..full_card()
     });
-    scene.add(
-        20.1,
-        EventKind::Retainers(Box::new(Retainers {
-            pid: Pid(100),
-            device: 0,
-            step: 10,
-            retainers: vec![Retainer {
-                name: "tensor1".into(),
-                kind: RetainerKind::Local,
-                of: "torch_pad_and_concatenate".into(),
-                class: "Tensor".into(),
-                bytes: gib(19.0),
-                graph,
-                ..Retainer::default()
-            }],
-            looked_for: gib(20.2),
-            ..Retainers::default()
-        })),
+    keeping(
+        &mut scene,
+        Retainer {
+            name: "tensor1".into(),
+            kind: RetainerKind::Local,
+            of: "torch_pad_and_concatenate".into(),
+            class: "Tensor".into(),
+            bytes: gib(19.0),
+            graph,
+            ..Retainer::default()
+        },
+        gib(20.2),
     );
     scene
 }
