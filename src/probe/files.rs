@@ -160,6 +160,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "rehearse/shares.py",
     "rehearse/singly.py",
     "rehearse/sizes.py",
+    "rehearse/sources.py",
     "rehearse/sparse.py",
     "rehearse/statements.py",
     "rehearse/trace.py",

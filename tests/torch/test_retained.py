@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "probe" / "units"))
 import support  # noqa: E402, F401
-from _oomph_probe.common import frames  # noqa: E402
+from _oomph_probe.common import frames, objects  # noqa: E402
 from _oomph_probe.oom import graphs, retainers  # noqa: E402
 
 WIDTH, BATCH = 64, 32
@@ -192,6 +192,25 @@ class Care(Torch):
         alive = [weakref.ref(loss) for loss in losses]
         losses.clear()
         self.assertEqual([each() for each in alive], [None] * 3)
+
+
+class Kinds(unittest.TestCase):
+    def test_tensors_that_answer_in_python_are_not_asked(self):
+        from torch._subclasses.fake_tensor import FakeTensor
+
+        class Own(torch.Tensor):
+            pass
+
+        class Answers(torch.Tensor):
+            @classmethod
+            def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+                raise AssertionError("it was asked")
+
+        kinds = objects.kinds_of_tensors(torch)
+        for kind in (torch.Tensor, torch.nn.Parameter, Own):
+            self.assertIn(kind, kinds)
+        for kind in (FakeTensor, Answers):
+            self.assertNotIn(kind, kinds)
 
 
 if __name__ == "__main__":

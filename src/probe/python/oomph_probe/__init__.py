@@ -129,6 +129,7 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     apart          its thread: given up at a deadline, and out of the way when the process exits
     effects        stops a rehearsal before it has an effect
     callers        the program's lines from its model's call to backward
+    sources        what functions say in their files, parsed one by one
     statements     a function's statements: what runs before and behind a call, and which names each reads and binds
     noting         the values of a program's variables, without keeping a tensor alive
     further        which lines lead to the backwards behind the first

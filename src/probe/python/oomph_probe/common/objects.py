@@ -13,7 +13,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Container
 
+    from .protocols import Torch
 
+
+# By which a class of tensors does in Python what it is asked.
+DISPATCH = "__torch_dispatch__"
 # What Python itself makes of `__dict__`.
 PYTHONS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 # Of all objects there are, so many are looked at between two looks at the clock.
@@ -31,6 +35,19 @@ def with_subclasses(kind: type) -> list[type]:
     for each in found:
         found.extend(type.__subclasses__(each))
     return found
+
+
+def kinds_of_tensors(torch: Torch) -> list[type]:
+    """The classes of tensors, without those that do in Python what they are asked: compiling leaves thousands of fake
+    ones, each of which takes long to say that it has no memory, and what wraps another tensor has none of its own."""
+    own = attribute_of(torch.Tensor, DISPATCH)
+    return [kind for kind in with_subclasses(torch.Tensor) if attribute_of(kind, DISPATCH) is own]
+
+
+def attribute_of(kind: type, name: str) -> Any:
+    """What a class has or inherits by this name, without asking it; None if nothing."""
+    bases = type.__getattribute__(kind, "__mro__")
+    return next((own[name] for own in (type.__getattribute__(base, "__dict__") for base in bases) if name in own), None)
 
 
 def instances(kinds: Container[int], until: float = float("inf")) -> list[Any] | None:

@@ -142,13 +142,12 @@ class ObjectScan:
     def look(self, until: float) -> bool:
         """False if the time ran out before every object was seen."""
         data = sys.modules.get("torch.utils.data.dataloader")
-        kinds: list[tuple[type, Callable[[Any], None]]] = [
-            (self.torch.nn.Module, self.modules.append), (self.torch.Tensor, self.see_tensor)
-        ]
+        kinds: list[tuple[type, Callable[[Any], None]]] = [(self.torch.nn.Module, self.modules.append)]
         if data is not None:
             kinds += [(data.DataLoader, self.loaders.append), (data._BaseDataLoaderIter, self.see_iterator)]
         kinds += [(kind, self.see_scaler) for kind, _ in precision.scalers(self.torch)]
         see = {id(kind): sees for base, sees in kinds for kind in objects.with_subclasses(base)}
+        see.update((id(kind), self.see_tensor) for kind in objects.kinds_of_tensors(self.torch))
         found = objects.instances(see, until)
         for each in found or ():
             see[id(type(each))](each)

@@ -152,7 +152,7 @@ class Search:
         """The tensors there are, each with what it alone keeps, in the order in which their graphs were made;
         None where there are too many objects."""
         # By the types' ids: a metaclass may compare or hash in its own way.
-        kinds = {id(kind) for kind in objects.with_subclasses(self.torch.Tensor)}
+        kinds = {id(kind) for kind in objects.kinds_of_tensors(self.torch)}
         found = []
         every = gc.get_objects()
         self.objects = len(every)

@@ -5,7 +5,7 @@ style image for each sample, a mask with so many rows. With a smaller batch it i
 from __future__ import annotations
 
 from ..common import errors, frames
-from . import callers
+from . import sources
 from .inputs import Shape, bytes_of
 from .noting import MOST_ITEMS, is_named
 from .statements import LOOPS, bound_by, path_to_line
@@ -33,7 +33,7 @@ def made_before(torch: Torch, places: list[tuple[CodeType, int, int]], stack: li
             continue
         try:
             names, has_loop = bound_in_steps(code, line)
-        except callers.NotFound:
+        except sources.NotFound:
             # Text that is no file.
             errors.foreseen("look for what was made before the steps")
             continue
@@ -48,7 +48,7 @@ def made_before(torch: Torch, places: list[tuple[CodeType, int, int]], stack: li
 def bound_in_steps(code: CodeType, line: int) -> tuple[set[str], bool]:
     """The variables that a function binds in the innermost loop around its call, and whether there is one; without one
     all that it binds, since it is called anew in each step."""
-    body = callers.body_of(code)
+    body = sources.CUT.body_of(code)
     path = path_to_line(body, line) or []
     loops = [block[at] for block, at in path[:-1] if isinstance(block[at], LOOPS)]
     return {name for each in loops[-1:] or body for name in bound_by(each)}, bool(loops)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import ast
 import copy
-import os
 
 from ..common import errors, frames
-from . import further, outliving, reading, upcoming
+from . import further, outliving, reading, sources, upcoming
 from .inputs import shapes_in
 from .noting import note
 from .outside import CONTAINERS
+from .sources import NotFound
 from .statements import (
     LOOPS,
     WITHOUT_GRADIENTS,
@@ -57,11 +57,6 @@ LOSS = "__oomph_loss__"
 BOUND, BOUND_INSIDE = "__oomph_bound__", "__oomph_bound_inside__"
 # Functions between the model's call and its backward.
 MOST_FUNCTIONS = 6
-LONGEST_FILE = 400_000
-
-
-class NotFound(Exception):
-    """Why the lines are not known."""
 
 
 class NoPart(NotFound):
@@ -96,7 +91,7 @@ class Scene:
         is_evaluation: bool = False,
     ) -> None:
         code, lasti, line = place
-        body = body_of(code)
+        body = sources.CUT.body_of(code)
         call = None if is_whole else call_at(body, code, lasti, line)
         path = path_to(body, lambda each: is_at(each, line) if call is None else has(each, call))
         if path is None:
@@ -446,7 +441,7 @@ def evaluate_behind(places: list[tuple[CodeType, int, int]], stack: list[FrameTy
     for code, _, line in places:
         frame = next((each for each in stack if each.f_code is code), None)
         try:
-            path = None if frame is None or is_part(code) else path_to_line(body_of(code), line)
+            path = None if frame is None or is_part(code) else path_to_line(sources.CUT.body_of(code), line)
         except NotFound:
             # What runs a text that is no file (`python -c`, a notebook's cell).
             errors.foreseen("look for an evaluation behind the step")
@@ -471,7 +466,7 @@ def zero_grad_of(torch: Torch, callers: Callers | None) -> str | None:
         for code, _, line in callers.places if callers is not None else ():
             if not outliving.mentions_zero_grad(code):
                 continue
-            body = body_of(code)
+            body = sources.CUT.body_of(code)
             if first is not None:
                 if outliving.clears_before(body, line):
                     return outliving.BEFORE_FORWARD
@@ -497,7 +492,7 @@ def lines_of(
     if callers is None:
         return None
     # What is parsed is changed while it is cut into parts.
-    forget_sources()
+    sources.CUT.forget()
     try:
         return Lines(torch, callers, stack, is_whole, is_without, is_evaluation)
     except NotFound:
@@ -507,44 +502,24 @@ def lines_of(
     return None
 
 
-# Sources that were parsed, while the lines of one call are looked for: a long one takes a tenth of a second.
-TREES: dict[str, Any] = {}
-
-
-def tree_of(path: str) -> Any:
-    try:
-        if path not in TREES:
-            if os.path.getsize(path) > LONGEST_FILE:
-                raise NotFound("its file is too long")
-            with open(path, "rb") as file:
-                TREES[path] = ast.parse(file.read())
-        return TREES[path]
-    except (OSError, SyntaxError, ValueError, RecursionError):
-        raise NotFound("its source cannot be read") from None
-
-
-def forget_sources() -> None:
-    TREES.clear()
-
-
-def body_of(code: CodeType) -> list[Any]:
-    """The statements of a function or a module, by its source."""
-    tree: Any = tree_of(code.co_filename)
-    if code.co_name == "<module>":
-        return list(tree.body)
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
-            if min([node.lineno] + [each.lineno for each in node.decorator_list]) == code.co_firstlineno:
-                return list(node.body)
-    raise NotFound("its source is not the one that runs")
+def standing_in(body: list[Any], line: int) -> list[Any]:
+    """What stands in a line, and what that is part of."""
+    found, at = [], list(body)
+    while at:
+        node = at.pop()
+        end = getattr(node, "end_lineno", None)
+        if end is None or node.lineno <= line <= end:
+            found.append(node)
+            at += ast.iter_child_nodes(node)
+    return found
 
 
 def call_at(body: list[Any], code: CodeType, lasti: int, line: int) -> ast.Call:
     """The call that runs: by its columns where Python knows them, else the only one of its line that may be it."""
-    found = [node for each in body for node in ast.walk(each) if isinstance(node, ast.Call)]
     positions = getattr(code, "co_positions", None)
-    if positions is not None:
-        at = list(positions())[lasti // 2]
+    at = None if positions is None else list(positions())[lasti // 2]
+    found = [node for node in standing_in(body, line if at is None else at[0]) if isinstance(node, ast.Call)]
+    if at is not None:
         found = [each for each in found if (each.lineno, each.end_lineno, each.col_offset, each.end_col_offset) == at]
     else:
         found = [each for each in found if each.lineno <= line <= (each.end_lineno or each.lineno)]
@@ -611,19 +586,15 @@ def with_backward(path: list[tuple[list[Any], int]]) -> list[tuple[list[Any], in
 
 def is_decorated_without(code: CodeType) -> bool:
     """Whether a function's gradients are off by its decorator."""
-    if code.co_name == "<module>":
+    if code.co_name.startswith("<"):
         return False
-    for node in ast.walk(tree_of(code.co_filename)):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
-            if min([node.lineno] + [each.lineno for each in node.decorator_list]) == code.co_firstlineno:
-                return any(words_of(each) & WITHOUT_GRADIENTS for each in node.decorator_list)
-    return False
+    return any(words_of(each) & WITHOUT_GRADIENTS for each in sources.CUT.function_of(code).decorator_list)
 
 
 def is_asked_by_a_loop(code: CodeType, line: int) -> bool:
     """Whether a line of a function is what a `while` asks before each turn."""
     try:
-        nodes = [node for each in body_of(code) for node in ast.walk(each)]
+        nodes = [node for each in sources.CUT.body_of(code) for node in ast.walk(each)]
     except NotFound:
         errors.foreseen("look for the loop that asks")
         return False

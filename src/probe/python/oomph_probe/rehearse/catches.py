@@ -14,7 +14,7 @@ import threading
 import types
 
 from ..common import errors, frames
-from . import callers
+from . import sources
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def catches(frame: FrameType, error: type[BaseException], torch_home: str) -> bo
         return False
     return any(
         stops(node, frame, error)
-        for statement in callers.body_of(code)
+        for statement in sources.CUT.body_of(code)
         for node in ast.walk(statement)
         if isinstance(node, (ast.Try, ast.With, ast.AsyncWith)) or type(node).__name__ == "TryStar"
         if is_in(frame.f_lineno, node)

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import ast
 import dis
-import os
 
 from ..common import errors
-from . import unseen
+from . import sources, unseen
 from .reading import MUTABLE, UNKNOWN, is_tensor, resolved, statements, words
 
 TYPE_CHECKING = False
@@ -31,7 +30,6 @@ STORES = frozenset(
     )
     if name in dis.opmap
 )
-LONGEST_FILE = 400_000
 
 
 class Place:
@@ -75,7 +73,7 @@ class Changes:
         self.watched: dict[CodeType, dict[int, list[Any]]] = {}
         # The functions whose arguments are judged there.
         self.judged: dict[CodeType, set[str]] = {}
-        self.files: dict[str, dict[tuple[str, int], list[Any]]] = {}
+        self.sources = sources.Sources()
 
     def watches(self, code: CodeType) -> bool:
         """Whether a line of a function is to be judged."""
@@ -104,10 +102,11 @@ class Changes:
 
     def functions(self, code: CodeType) -> list[Any]:
         """The function in its source; of several lambdas of one line all that it may be."""
-        path = code.co_filename
-        if path not in self.files:
-            self.files[path] = functions_of(path)
-        found = self.files[path].get((code.co_name, code.co_firstlineno), [])
+        try:
+            found = self.sources.functions_of(code)
+        except sources.NotFound:
+            errors.foreseen("read a source")
+            return []
         if len(found) < 2:
             return found
         return [node for node in found if names_of(node).issuperset(code.co_names)]
@@ -124,26 +123,6 @@ class Changes:
 def is_mutable(value: object) -> bool:
     """Whether `x += …` changes what `x` is, not only what it stands for."""
     return isinstance(value, MUTABLE) or any("__iadd__" in vars(base) for base in type(value).__mro__)
-
-
-def functions_of(path: str) -> dict[tuple[str, int], list[Any]]:
-    """The functions of a file by their name and first line, as code objects have them."""
-    try:
-        if os.path.getsize(path) > LONGEST_FILE:
-            return {}
-        with open(path, "rb") as file:
-            tree = ast.parse(file.read())
-    except (OSError, SyntaxError, ValueError, RecursionError):
-        errors.foreseen("read a source")
-        return {}
-    found: dict[tuple[str, int], list[Any]] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            first = min([node.lineno] + [each.lineno for each in node.decorator_list])
-            found.setdefault((node.name, first), []).append(node)
-        elif isinstance(node, ast.Lambda):
-            found.setdefault(("<lambda>", node.lineno), []).append(node)
-    return found
 
 
 def names_of(function: Any) -> set[str]:

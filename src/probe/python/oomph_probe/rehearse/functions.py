@@ -14,8 +14,9 @@ import types
 
 from ..common import calls, errors, frames, members, objects
 from ..common.instead import Instead
-from . import callers, compiling, noting
-from .callers import NotFound, Scene
+from . import callers, compiling, noting, sources
+from .callers import Scene
+from .sources import NotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Body(Scene):
         self.further: list[Any] = []
         self.keeps_graph = self.ends = False
         self.result, self.goes_back_in = None, None
-        self.inside, self.after = self.cut(callers.body_of(function.__code__)), []
+        self.inside, self.after = self.cut(sources.CUT.body_of(function.__code__)), []
         if self.result is None:
             raise NotFound("no backward and no return is in it")
         self.slice(lambda _: False)
@@ -97,7 +98,7 @@ class Body(Scene):
 def lines_of(torch: Torch, call: Call, stack: list[FrameType]) -> Lines | None:
     """Those of a compiled function, and of its callers from there on."""
     assert call.function is not None
-    callers.forget_sources()
+    sources.CUT.forget()
     try:
         return callers.Lines(torch, call.callers or callers.Callers("", None), stack, first=Body(torch, call.function))
     except NotFound:
@@ -105,7 +106,7 @@ def lines_of(torch: Torch, call: Call, stack: list[FrameType]) -> Lines | None:
     except Exception:
         errors.ours("find a compiled function's lines")
     finally:
-        callers.forget_sources()
+        sources.CUT.forget()
     return None
 
 

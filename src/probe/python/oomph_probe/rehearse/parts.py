@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 
 from ..common import errors, frames, objects
-from . import callers, further, upcoming
+from . import callers, further, sources, upcoming
 from .reading import UNKNOWN
 
 TYPE_CHECKING = False
@@ -38,7 +38,7 @@ def are_added(places: list[tuple[CodeType, int, int]], stack: list[FrameType]) -
     try:
         told = adds_gradients(functions_of(places, stack))
         return bool(by_settings(stack) if told is None else told)
-    except callers.NotFound:
+    except sources.NotFound:
         errors.foreseen("look for the parts of a step")
     except Exception:
         errors.ours("look for the parts of a step")
@@ -49,7 +49,7 @@ def functions_of(places: list[tuple[CodeType, int, int]], stack: list[FrameType]
     for code, _, line in places:
         frame = next((each for each in stack if each.f_code is code), None)
         if frame is not None and not callers.is_part(code):
-            yield Function(callers.body_of(code), line, upcoming.reader(frame))
+            yield Function(sources.CUT.body_of(code), line, upcoming.reader(frame))
 
 
 def adds_gradients(functions: Iterator[Function]) -> bool | None:

@@ -13,7 +13,7 @@ import time
 
 from ..common import errors, frames
 from ..knobs import batch
-from . import apart, beforehand, callers, catches, evaluations, functions, inputs, parts, randoms, roots
+from . import apart, beforehand, callers, catches, evaluations, functions, inputs, parts, randoms, roots, sources
 from .rehearsal import AS_IT_WAS
 from .work import TASKS, Work
 
@@ -169,7 +169,7 @@ class Rehearsals:
         call.zero_grad = callers.zero_grad_of(self.torch, call.callers)
         self.look_beforehand(call, stack)
         call.adds_gradients = call.callers is not None and parts.are_added(call.callers.places, stack)
-        callers.forget_sources()
+        sources.CUT.forget()
         return [*ways, (call, None)]
 
     def ran_out_evaluating(self, module: Module, args: Any, kwargs: Any) -> None:
@@ -189,7 +189,7 @@ class Rehearsals:
             if lines is not None:
                 call.zero_grad = callers.zero_grad_of(self.torch, call.callers)
                 ways.append((evaluations.as_a_part(call, lines), lines))
-            callers.forget_sources()
+            sources.CUT.forget()
         has_trained = self.steps.count > 0 or self.noted is None or self.noted.latest is not None
         if self.noted is None or has_trained:
             return [*ways, (call, None)]
@@ -200,7 +200,7 @@ class Rehearsals:
                 lines.give_values(step)
                 ways.append((step, lines))
             ways.append((step, None))
-            callers.forget_sources()
+            sources.CUT.forget()
         return [*ways, (call, None)]
 
     def are_to_come(self, phase: str) -> bool:
