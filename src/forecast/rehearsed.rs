@@ -136,7 +136,8 @@ impl Rehearsed {
 
     /// With the allocations of the step that failed, where they were traced.
     pub fn traced(self, step: Option<&StepTrace>) -> Rehearsed {
-        let Some(workspaces) = step.and_then(Workspaces::seen_in) else {
+        let Some(workspaces) = step.and_then(|step| Workspaces::seen_in(step, self.said.before))
+        else {
             return self;
         };
         Rehearsed {

@@ -40,26 +40,40 @@ impl Workspaces {
         }
     }
 
-    /// By the real allocations of a step: those of a workspace's size that were not freed. `None` where there is none.
-    pub fn seen_in(step: &StepTrace) -> Option<Workspaces> {
+    /// By the real allocations of a step in which a call began with so much allocated: those of a workspace's size that were not
+    /// freed. `None` where there is none. A process's first step begins with the process, so it has what an evaluation before
+    /// it took, or a first model's step, as well.
+    pub fn seen_in(step: &StepTrace, at_call: Bytes) -> Option<Workspaces> {
         let trace: Trace = step.trace.parse().ok()?;
-        let mut sizes: Vec<Option<u64>> =
-            trace.allocations().map(|block| Some(block.size)).collect();
+        let mut alive: Vec<Option<Bytes>> = (trace.carried.iter())
+            .map(|block| Some(Bytes(block.size)))
+            .collect();
+        let mut total: Bytes = alive.iter().flatten().copied().map(rounded).sum();
+        let mut before_call = alive.len();
         for event in &trace.events {
-            if let TraceEvent::Free(number) = event
-                && let Some(size) = sizes.get_mut(*number)
-            {
-                *size = None;
+            match event {
+                TraceEvent::Alloc(block) => {
+                    alive.push(Some(Bytes(block.size)));
+                    total += rounded(Bytes(block.size));
+                }
+                TraceEvent::Free(number) => {
+                    if let Some(size) = alive.get_mut(*number).and_then(Option::take) {
+                        total = total - rounded(size);
+                    }
+                }
+                TraceEvent::EmptyCache => {}
+            }
+            if total <= at_call {
+                before_call = alive.len();
             }
         }
-        let count = |sizes: &[Option<u64>], of: Bytes| {
-            sizes.iter().filter(|size| **size == Some(of.0)).count() as u32
+        let count = |blocks: &[Option<Bytes>], of: Bytes| {
+            blocks.iter().filter(|size| **size == Some(of)).count() as u32
         };
-        let size = SIZES.into_iter().find(|size| count(&sizes, *size) > 0)?;
-        let carried = trace.carried.len();
+        let size = SIZES.into_iter().find(|size| count(&alive, *size) > 0)?;
         Some(Workspaces {
             size,
-            before: count(&sizes[..carried], size).min(THREADS),
+            before: count(&alive[..before_call], size).min(THREADS),
         })
     }
 
@@ -71,4 +85,9 @@ impl Workspaces {
         };
         Bytes(self.size.0 * u64::from(threads - self.before.min(threads)))
     }
+}
+
+/// What the allocator counts for a block.
+fn rounded(size: Bytes) -> Bytes {
+    Bytes(size.0.next_multiple_of(512))
 }
