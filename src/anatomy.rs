@@ -108,7 +108,7 @@ impl StepAnatomy {
         for (number, event) in trace.events.iter().enumerate() {
             let position = number + 1;
             match event {
-                TraceEvent::Alloc(_) => {
+                TraceEvent::Alloc(_) | TraceEvent::Workspace(_) => {
                     blocks[next].from = position;
                     now += blocks[next].bytes;
                     next += 1;

@@ -292,6 +292,13 @@ impl Rehearsed {
             (true, false) => CONVOLUTIONS,
             (false, _) => SPREAD,
         };
+        // Workspaces are only taken where there is room for them.
+        let in_room = room.filter(|_| self.said.convolutions).and_then(|room| {
+            let room = room.scale(1.0 / self.raised);
+            let played = self.in_room(self.variant(target)?, target, room)?;
+            Some(Bytes(played.allocated_peak).scale(self.raised))
+        });
+        let likely = in_room.map_or(likely, |peak| likely.min(peak));
         let tried = room.filter(|_| self.said.convolutions && self.said.autotunes);
         let likely = tried.map_or(likely, |room| {
             let taken = room.scale(AUTOTUNED_SHARE);
@@ -458,7 +465,7 @@ impl Rehearsed {
         let events = step.map(|(_, template)| template.events(self.samples(target), 0));
         let size = |event: &TraceEvent| match event {
             TraceEvent::Alloc(block) => block.size,
-            TraceEvent::Free(_) | TraceEvent::EmptyCache => 0,
+            TraceEvent::Workspace(_) | TraceEvent::Free(_) | TraceEvent::EmptyCache => 0,
         };
         Bytes(events.iter().flatten().map(size).max().unwrap_or(0))
     }
@@ -631,6 +638,7 @@ impl Rehearsed {
                     return None;
                 }
                 Some(PlayedInRoom {
+                    allocated_peak: played.allocated_peak,
                     retries: played.retries,
                     reserved_peak: played.reserved_peak,
                     // Where there is more room than here nothing is given back, and before the last step nothing had to be.

@@ -126,6 +126,8 @@ struct TracePlayer<'a> {
     allocator: CachingAllocator,
     /// By the number of the allocation, while it is alive.
     live: Vec<Option<BlockId>>,
+    /// Retries for what the program went on without.
+    in_vain: u64,
     result: Replayed,
 }
 
@@ -135,6 +137,7 @@ impl<'a> TracePlayer<'a> {
             trace,
             allocator: CachingAllocator::new(settings.clone(), room),
             live: Vec::new(),
+            in_vain: 0,
             result: Replayed::default(),
         };
         player.allocator.place_segments(&trace.segments);
@@ -170,8 +173,9 @@ impl<'a> TracePlayer<'a> {
             }
             match event {
                 TraceEvent::Alloc(block) if self.is_optional(at) => {
-                    let _ = self.take(*block);
+                    self.take_if_there_is_room(*block)
                 }
+                TraceEvent::Workspace(block) => self.take_if_there_is_room(*block),
                 TraceEvent::Alloc(block) => self.allocate(at, *block),
                 TraceEvent::Free(allocation) => {
                     let block = self.live.get_mut(*allocation).and_then(Option::take);
@@ -189,7 +193,7 @@ impl<'a> TracePlayer<'a> {
         }
         self.result.reserved_peak = self.allocator.reserved_peak();
         self.result.reserved = self.allocator.reserved();
-        self.result.retries = self.allocator.retries();
+        self.result.retries = self.allocator.retries() - self.in_vain;
     }
 
     /// Whether the program goes on without the event's block.
@@ -206,6 +210,14 @@ impl<'a> TracePlayer<'a> {
         let allocated = self.allocator.allocated();
         self.result.allocated_peak = self.result.allocated_peak.max(allocated);
         block.is_some()
+    }
+
+    /// The same of what the program goes on without. That the cache is given back for it is no retry of the program's.
+    fn take_if_there_is_room(&mut self, request: TraceBlock) {
+        let before = self.allocator.retries();
+        if !self.take(request) {
+            self.in_vain += self.allocator.retries() - before;
+        }
     }
 
     fn allocate(&mut self, at: usize, request: TraceBlock) {
@@ -282,6 +294,22 @@ mod tests {
         );
         trace.layout = step().layout;
         assert_eq!(handed_out(&trace), Some(vec![2 * MIB, 32 * MIB, 20 * MIB]));
+    }
+
+    #[test]
+    fn a_workspace_is_in_the_peak_where_there_is_room_and_no_need_where_there_is_none() {
+        let text = format!("| {} {} -1? {} -1", 40 * MIB, 60 * MIB, 20 * MIB);
+        let trace: Trace = text.parse().unwrap();
+        let within = |device| {
+            let room = ReplayRoom { device, cap: None };
+            replay(&trace, &AllocatorSettings::default(), room)
+        };
+        assert_eq!(within(None).allocated_peak, 100 * MIB);
+        let pressed = within(Some(80 * MIB));
+        assert_eq!(pressed.ran_out, None);
+        assert_eq!((pressed.allocated_peak, pressed.retries), (60 * MIB, 0));
+        assert!(within(Some(50 * MIB)).ran_out.is_some());
+        assert_eq!(trace.to_string(), text);
     }
 
     #[test]

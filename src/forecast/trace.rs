@@ -2,8 +2,8 @@
 //! rehearsal on fake tensors gives them.
 //!
 //! As text, for recordings, a trace is words with spaces between them: `4096` allocates so many
-//! bytes, `4096@7` does so on stream 7, `-3` frees what was allocated three allocations ago, `!` is
-//! `torch.cuda.empty_cache()`. What was alive when the trace began stands first, up to a `|`; behind
+//! bytes, `4096@7` does so on stream 7, `-3` frees what was allocated three allocations ago, `-1?` does so of a block that
+//! is only taken where there is room for it, `!` is `torch.cuda.empty_cache()`. What was alive when the trace began stands first, up to a `|`; behind
 //! a second `|` may stand where the driver put each segment.
 
 mod layout;
@@ -16,11 +16,17 @@ use crate::event::StepTrace;
 use std::fmt;
 use std::str::FromStr;
 
+/// That the block before is given back at once, and only taken where there is room for it.
+const LEFT_OUT: &str = "-1?";
+
 /// One event of the allocator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TraceEvent {
     /// A block was handed out.
     Alloc(TraceBlock),
+    /// A workspace of cuDNN's was handed out, which is given back before anything else happens. Where there is no memory for it,
+    /// it goes on with an algorithm that needs less. It is numbered as the others.
+    Workspace(TraceBlock),
     /// The block of this allocation went back to its pool (`free_completed`). Allocations are
     /// numbered from 0, those of [`Trace::carried`] first.
     Free(usize),
@@ -67,7 +73,7 @@ impl Trace {
     /// Every allocation: those carried in, then those of the events.
     pub fn allocations(&self) -> impl Iterator<Item = TraceBlock> {
         let made = self.events.iter().filter_map(|event| match event {
-            TraceEvent::Alloc(block) => Some(*block),
+            TraceEvent::Alloc(block) | TraceEvent::Workspace(block) => Some(*block),
             TraceEvent::Free(_) | TraceEvent::EmptyCache => None,
         });
         self.carried.iter().copied().chain(made)
@@ -81,11 +87,20 @@ impl fmt::Display for Trace {
         }
         f.write_str("|")?;
         let mut allocated = self.carried.len();
+        let mut may_be_left_out = None;
         for event in &self.events {
             match event {
                 TraceEvent::Alloc(block) => {
                     allocated += 1;
                     write!(f, " {block}")?;
+                }
+                TraceEvent::Workspace(block) => {
+                    may_be_left_out = Some(allocated);
+                    allocated += 1;
+                    write!(f, " {block}")?;
+                }
+                TraceEvent::Free(allocation) if may_be_left_out == Some(*allocation) => {
+                    write!(f, " {LEFT_OUT}")?;
                 }
                 TraceEvent::Free(allocation) => write!(f, " -{}", allocated - allocation)?,
                 TraceEvent::EmptyCache => f.write_str(" !")?,
@@ -134,6 +149,14 @@ impl FromStr for Trace {
         for word in events.split_whitespace() {
             let event = match word.strip_prefix('-') {
                 _ if word == "!" => TraceEvent::EmptyCache,
+                _ if word == LEFT_OUT => {
+                    let taken = match trace.events.pop() {
+                        Some(TraceEvent::Alloc(block)) => block,
+                        _ => return Err(BadTrace(word.into())),
+                    };
+                    trace.events.push(TraceEvent::Workspace(taken));
+                    TraceEvent::Free(allocated - 1)
+                }
                 Some(ago) => {
                     let ago: usize = ago.parse().map_err(|_| BadTrace(word.into()))?;
                     let allocation = allocated.checked_sub(ago).filter(|_| ago > 0);

@@ -159,7 +159,7 @@ impl TracedStep {
         let mut next = carried;
         for (number, event) in trace.events.iter().enumerate() {
             match event {
-                TraceEvent::Alloc(_) => {
+                TraceEvent::Alloc(_) | TraceEvent::Workspace(_) => {
                     let begun = step.phases.iter().take_while(|start| start.from <= number);
                     made_in[next] = begun.last().map_or(Phase::Unknown, |start| start.phase);
                     next += 1;
@@ -229,7 +229,7 @@ impl TracedStep {
     fn at(&self, share: f64) -> Trace {
         let mut trace = self.trace.clone();
         let made = trace.events.iter_mut().filter_map(|event| match event {
-            TraceEvent::Alloc(block) => Some(block),
+            TraceEvent::Alloc(block) | TraceEvent::Workspace(block) => Some(block),
             TraceEvent::Free(_) | TraceEvent::EmptyCache => None,
         });
         let blocks = trace.carried.iter_mut().chain(made);

@@ -52,7 +52,7 @@ impl Workspaces {
         let mut before_call = alive.len();
         for event in &trace.events {
             match event {
-                TraceEvent::Alloc(block) => {
+                TraceEvent::Alloc(block) | TraceEvent::Workspace(block) => {
                     alive.push(Some(Bytes(block.size)));
                     total += rounded(Bytes(block.size));
                 }

@@ -123,6 +123,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "rehearse/compilations.py",
     "rehearse/compiling.py",
     "rehearse/composed.py",
+    "rehearse/convolving.py",
     "rehearse/effects.py",
     "rehearse/evaluations.py",
     "rehearse/fakes.py",

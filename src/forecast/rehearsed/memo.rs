@@ -37,6 +37,7 @@ pub(super) struct PlayedTraining {
 /// What becomes of it where there is so much and no more. Sizes are bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PlayedInRoom {
+    pub allocated_peak: u64,
     pub retries: u64,
     pub reserved_peak: u64,
     /// What it reserves where there is more room.

@@ -135,6 +135,8 @@ impl ComposedTraining {
                         most = now;
                     }
                 }
+                // It does without where there is no room.
+                TraceEvent::Workspace(_) => sizes.push(Bytes::ZERO),
                 TraceEvent::Free(number) => {
                     let part = now.part(self.kinds[number]);
                     *part = *part - sizes[number];
@@ -366,6 +368,12 @@ impl<'a> Composition<'a> {
         self.kinds.len() - 1
     }
 
+    fn take_if_there_is_room(&mut self, block: TraceBlock) -> usize {
+        self.trace.events.push(TraceEvent::Workspace(block));
+        self.kinds.push(Part::Other);
+        self.kinds.len() - 1
+    }
+
     fn free(&mut self, allocation: usize) {
         self.trace.events.push(TraceEvent::Free(allocation));
     }
@@ -403,21 +411,23 @@ impl<'a> Composition<'a> {
         for _ in 0..EVALUATED {
             let mut live: Vec<Option<usize>> = Vec::new();
             for event in &events[..forward.min(events.len())] {
-                match *event {
-                    TraceEvent::Alloc(block) => {
-                        live.push(Some(self.allocate_block(block, Part::Activations)));
-                        let past = live.len().checked_sub(EVALUATION_KEEPS + 1);
-                        let past = past.filter(|at| self.fates[*at] != Fate::Held);
-                        if let Some(number) = past.and_then(|at| live[at].take()) {
-                            self.free(number);
-                        }
+                let taken = match *event {
+                    TraceEvent::Alloc(block) => Some(self.allocate_block(block, Part::Activations)),
+                    TraceEvent::Workspace(block) => Some(self.take_if_there_is_room(block)),
+                    TraceEvent::Free(_) | TraceEvent::EmptyCache => None,
+                };
+                if taken.is_some() {
+                    live.push(taken);
+                    let past = live.len().checked_sub(EVALUATION_KEEPS + 1);
+                    let past = past.filter(|at| self.fates[*at] != Fate::Held);
+                    if let Some(number) = past.and_then(|at| live[at].take()) {
+                        self.free(number);
                     }
-                    TraceEvent::Free(allocation) => {
-                        if let Some(number) = live[allocation].take() {
-                            self.free(number);
-                        }
-                    }
-                    TraceEvent::EmptyCache => {}
+                }
+                if let TraceEvent::Free(allocation) = *event
+                    && let Some(number) = live[allocation].take()
+                {
+                    self.free(number);
                 }
             }
             let last = std::mem::replace(&mut returned, live.into_iter().flatten().collect());
@@ -476,6 +486,7 @@ impl<'a> Composition<'a> {
                         pending = Some(number);
                     }
                 }
+                TraceEvent::Workspace(block) => numbers.push(self.take_if_there_is_room(block)),
                 TraceEvent::Free(allocation) => {
                     if self.fates[allocation] == Fate::Freed {
                         self.free(numbers[allocation]);
@@ -510,7 +521,7 @@ fn fates(variant: &RehearsedVariant, events: &[TraceEvent], reading: Reading) ->
     let mut fates = Vec::new();
     for event in events {
         match *event {
-            TraceEvent::Alloc(_) => fates.push(Fate::Gradient),
+            TraceEvent::Alloc(_) | TraceEvent::Workspace(_) => fates.push(Fate::Gradient),
             TraceEvent::Free(allocation) => fates[allocation] = Fate::Freed,
             TraceEvent::EmptyCache => {}
         }

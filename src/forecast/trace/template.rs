@@ -3,7 +3,7 @@
 //! and a sum has a plus between its parts (`xx4+x-4`). `4096@2` is on stream 2. A size that shrinks while the batch grows is a contradiction:
 //! such a template is none.
 
-use super::{BadTrace, TraceBlock, TraceEvent};
+use super::{BadTrace, LEFT_OUT, TraceBlock, TraceEvent};
 use std::str::FromStr;
 
 /// A trace for every batch.
@@ -15,6 +15,7 @@ pub struct TraceTemplate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TemplateWord {
     Alloc(TemplateSize, u64),
+    Workspace(TemplateSize, u64),
     FreeAgo(usize),
 }
 
@@ -52,6 +53,11 @@ impl TemplateSize {
         u64::try_from(self.sum(batch).max(0)).unwrap_or(u64::MAX)
     }
 
+    fn block(self, batch: u64, stream: u64) -> TraceBlock {
+        let size = self.at(batch);
+        TraceBlock { size, stream }
+    }
+
     fn sum(self, batch: u64) -> i128 {
         let batch = i128::from(batch);
         let pairs = batch.saturating_mul(batch);
@@ -74,10 +80,11 @@ impl TraceTemplate {
             TemplateWord::FreeAgo(ago) => TraceEvent::Free(allocated - ago),
             TemplateWord::Alloc(size, stream) => {
                 allocated += 1;
-                TraceEvent::Alloc(TraceBlock {
-                    size: size.at(batch),
-                    stream,
-                })
+                TraceEvent::Alloc(size.block(batch, stream))
+            }
+            TemplateWord::Workspace(size, stream) => {
+                allocated += 1;
+                TraceEvent::Workspace(size.block(batch, stream))
             }
         });
         made.collect()
@@ -89,27 +96,33 @@ impl FromStr for TraceTemplate {
 
     fn from_str(text: &str) -> Result<TraceTemplate, BadTrace> {
         let mut allocated = 0;
-        let read = |word: &str| {
+        let mut words = Vec::new();
+        for word in text.split_whitespace() {
             let bad = || BadTrace(word.into());
-            if let Some(ago) = word.strip_prefix('-') {
-                let ago: usize = ago.parse().map_err(|_| bad())?;
-                return match ago {
-                    1.. if ago <= allocated => Ok(TemplateWord::FreeAgo(ago)),
-                    _ => Err(bad()),
+            if word == LEFT_OUT {
+                let taken = match words.pop() {
+                    Some(TemplateWord::Alloc(size, stream)) => {
+                        TemplateWord::Workspace(size, stream)
+                    }
+                    _ => return Err(bad()),
                 };
+                words.extend([taken, TemplateWord::FreeAgo(1)]);
+                continue;
+            }
+            if let Some(ago) = word.strip_prefix('-') {
+                let ago = ago.parse().ok().filter(|ago| (1..=allocated).contains(ago));
+                words.push(TemplateWord::FreeAgo(ago.ok_or_else(bad)?));
+                continue;
             }
             allocated += 1;
             let (size_of, stream) = word.split_once('@').unwrap_or((word, "0"));
             let size = size(size_of).filter(|size| size.grows()).ok_or_else(bad)?;
-            Ok(TemplateWord::Alloc(
+            words.push(TemplateWord::Alloc(
                 size,
                 stream.parse().map_err(|_| bad())?,
-            ))
-        };
-        let words = text.split_whitespace().map(read);
-        Ok(TraceTemplate {
-            words: words.collect::<Result<_, _>>()?,
-        })
+            ));
+        }
+        Ok(TraceTemplate { words })
     }
 }
 
@@ -151,8 +164,10 @@ mod tests {
         // A queue beside the batch, half of it, pairs without those of one with itself.
         assert_eq!(at("x4+100 x1/2 xx4+x-4", 7), "| 128 4 168");
         assert_eq!(at("4096@2 x8@1 -2", 7), "| 4096@2 56@1 -2");
+        assert_eq!(at("x8 x16 -1? -2", 2), "| 16 32 -1? -2");
         for bad in [
             "-1", "x", "xx", "xxx4", "5 -2", "x5 -0", "5x", "x1/0", "x1/", "+", "5@", "@1", "5@x",
+            "-1?", "5 -1 -1?",
         ] {
             assert!(bad.parse::<TraceTemplate>().is_err(), "{bad}");
         }

@@ -127,6 +127,7 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     operators      what torch's operators returned for such sizes, to be asked once
     accumulation   gradients that meet: added in the place of the one that waits, as without a dispatch mode
     apart          its thread: given up at a deadline, and out of the way when the process exits
+    convolving     what cuDNN takes for a moment beside a convolution
     effects        stops a rehearsal before it has an effect
     callers        the program's lines from its model's call to backward
     sources        what functions say in their files, parsed one by one

@@ -57,7 +57,7 @@ class Composed:
             elif kind == FREED:
                 trace.give(self.numbers[what], more)
             elif kind == MOMENT:
-                trace.allocate_for_a_moment(what)
+                trace.allocate_for_a_moment(what, more)
             elif kind == CALLED:
                 what(*more)
             elif kind == MARKED:

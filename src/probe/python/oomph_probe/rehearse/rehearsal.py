@@ -22,6 +22,7 @@ from collections import namedtuple
 from ..common import errors
 from . import (
     chunking,
+    convolving,
     fakes,
     flops,
     inputs,
@@ -577,6 +578,8 @@ class Rehearsal:
                 for storage in sparse.storages(self.torch, tensor):
                     if self.is_new(storage):
                         self.trace.allocate(storage)
+        if name in convolving.NAMES and device.type == "cuda" and args[0].device == device:
+            self.trace.take_if_there_is_room(convolving.workspace(self.torch, name, args))
         if name == LOG_SOFTMAX and args[0].dim() == 2:
             self.log_softmax = max(self.log_softmax, tensors[0].untyped_storage().nbytes())
         if name in SOFTMAX and args[0].device == device:

@@ -182,7 +182,7 @@ def peak(words: Any) -> int:
     now = most = 0
     for word in words:
         if word.startswith("-"):
-            now -= sizes[len(sizes) - int(word[1:])]
+            now -= sizes[len(sizes) - int(word[1:].rstrip("?"))]
             continue
         sizes.append(int(word.split(STREAM)[0]))
         now += sizes[-1]

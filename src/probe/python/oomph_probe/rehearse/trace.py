@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
     from ..common.protocols import Storage
 
+# The word for what is given back at once, and is only taken where there is room.
+LEFT_OUT = "-1?"
 # What a trace's log has.
 ALLOCATED, FREED, MOMENT, CALLED, GRADIENT, MARKED = range(6)
 
@@ -81,14 +83,18 @@ class Trace:
         self.words.append("-%d" % (self.count - number))
         self.allocated -= blocks(size)
 
-    def allocate_for_a_moment(self, size: int) -> None:
+    def allocate_for_a_moment(self, size: int, freed: str = "-1") -> None:
         """What an operator's kernel takes and gives back before it returns."""
         if size:
             if self.log is not None:
-                self.log.append((MOMENT, size, 0, len(self.words)))
+                self.log.append((MOMENT, size, freed, len(self.words)))
             self.count += 1
-            self.words += [str(size), "-1"]
+            self.words += [str(size), freed]
             self.peak = max(self.peak, self.allocated + blocks(size))
+
+    def take_if_there_is_room(self, size: int) -> None:
+        """The same of what it goes on without where there is no room for it."""
+        self.allocate_for_a_moment(size, LEFT_OUT)
 
     def mark_first(self, phase: str) -> None:
         """Where it was not marked before; who puts the step together otherwise has to know as well."""
