@@ -45,6 +45,36 @@ def adversaries(batch):
         yield
 
 
+class Sequences(nn.Module):
+    """Its forward is called as a method, so what is seen are the calls of its parts."""
+
+    def __init__(self):
+        super().__init__()
+        self.states, self.actions = nn.Linear(16, 128), nn.Linear(8, 128)
+        self.norm, self.body, self.head = nn.LayerNorm(128), perceptron(128, 128), nn.Linear(128, 8)
+
+    def forward(self, states, actions):
+        one = self.states(states) + 1
+        two = self.actions(actions) + 1
+        joined = self.norm(torch.stack([one, two], dim=1))
+        made = self.body(joined)
+        return self.head(made[:, 0]), self.head(made[:, 1])
+
+
+def a_forward_that_is_called_as_a_method(batch):
+    model = Sequences()
+    optimizer = plain(model)
+    while True:
+        states, actions = torch.randn(batch, 16), torch.randn(batch, 8)
+        mask = torch.rand(batch) > 0.3
+        _, said = model.forward(states, actions)
+        loss = nn.functional.mse_loss(said[mask > 0], actions[mask > 0])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        yield
+
+
 def penalty_of(model, real, made):
     share = torch.rand(real.size(0), 1)
     between = (share * real + (1 - share) * made).requires_grad_(True)

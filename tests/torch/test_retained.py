@@ -13,7 +13,9 @@ from torch.utils.checkpoint import checkpoint
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "probe" / "units"))
 import support  # noqa: E402, F401
 from _oomph_probe.common import frames, objects  # noqa: E402
-from _oomph_probe.oom import graphs, retainers  # noqa: E402
+from _oomph_probe.live import graphs  # noqa: E402
+from _oomph_probe.oom import retainers  # noqa: E402
+from _oomph_probe.rehearse import beforehand  # noqa: E402
 
 WIDTH, BATCH = 64, 32
 
@@ -192,6 +194,39 @@ class Care(Torch):
         alive = [weakref.ref(loss) for loss in losses]
         losses.clear()
         self.assertEqual([each() for each in alive], [None] * 3)
+
+
+class MadeInTheStep(unittest.TestCase):
+    """A forward that is called by its name has made tensors before a part of the model is called and runs out."""
+
+    def test_what_variables_and_their_graphs_hold_of_the_batch_is_told(self):
+        found = []
+
+        def part(joined):
+            stack = [sys._getframe(), sys._getframe(1), sys._getframe(2)]
+            places = [(frame.f_code, frame.f_lasti, frame.f_lineno) for frame in stack[1:]]
+            found.extend(beforehand.made_in_step(torch, places, stack))
+            return joined
+
+        def forward(states, weight, norm):
+            one = states @ weight + 1
+            joined = norm(torch.stack([one, one * 2], dim=1))
+            return part(joined)
+
+        def train():
+            weight, norm = torch.nn.Parameter(torch.randn(WIDTH, WIDTH)), torch.nn.LayerNorm(WIDTH)
+            for states in [torch.randn(BATCH, WIDTH)]:
+                earlier = torch.randn(BATCH, 999)
+                forward(states, weight, norm)
+            return earlier
+
+        train()
+        shapes = [each.shape for each in found]
+        self.assertIn((BATCH, WIDTH), shapes)
+        # The stack, which no variable holds, is what the norm has saved.
+        self.assertEqual(shapes.count((BATCH, 2, WIDTH)), 2)
+        # What the loop around the steps binds is there for other reasons.
+        self.assertNotIn((BATCH, 999), shapes)
 
 
 class Kinds(unittest.TestCase):

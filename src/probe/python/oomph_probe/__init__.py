@@ -84,6 +84,7 @@ live/ While the training goes well:
     tracing        which steps are traced, allocation by allocation
     modules        which module of the model each allocation of such a step belongs to
     step_trace     such a step in a compact form
+    graphs         what a tensor keeps alive through its autograd graph
     growth         lines whose live memory grows from step to step
     requests       what the UI asks for on a key: a search, a snapshot
     loaders        how the DataLoaders are set that have workers
@@ -155,7 +156,6 @@ oom/ When memory has run out:
     observer       the record of an OOM
     optimizer      what the optimizer's step needs, by its class, settings and bytes
     uncaught       whether the process ends by it
-    graphs         what a tensor keeps alive through its autograd graph
     outputs        what layers of a running forward have made, by the autograd graph
     tree           how much each of a model's layers is likely to keep
     progress       how far the forward had got

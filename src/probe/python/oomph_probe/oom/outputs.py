@@ -8,7 +8,7 @@ import math
 import time
 
 from ..common import errors, frames
-from . import graphs
+from ..live import graphs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ import types
 import weakref
 
 from ..common import errors, frames, objects
-from . import graphs, variables
+from ..live import graphs
+from . import variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

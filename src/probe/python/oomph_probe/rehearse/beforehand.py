@@ -4,7 +4,10 @@ style image for each sample, a mask with so many rows. With a smaller batch it i
 
 from __future__ import annotations
 
+import time
+
 from ..common import errors, frames
+from ..live import graphs
 from . import sources
 from .inputs import Shape, bytes_of
 from .noting import MOST_ITEMS, is_named
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from ..common.protocols import Torch
     from .roots import Call
 
+# Seconds for the graphs behind what a forward has made.
+PATIENCE = 0.1
 # Lists in lists.
 DEEPEST = 3
 
@@ -42,6 +47,22 @@ def made_before(torch: Torch, places: list[tuple[CodeType, int, int]], stack: li
         for tensor in tensors_of(torch, frame, names):
             found.setdefault(id(tensor), Shape(tensor))
         is_around_steps = is_around_steps or has_loop
+    return list(found.values())
+
+
+def made_in_step(torch: Torch, places: list[tuple[CodeType, int, int]], stack: list[FrameType]) -> list[Shape]:
+    """The tensors that a forward has made before it called the part of the model that was seen, as a forward that is
+    called by its name has: what its variables hold, and what their graphs have saved."""
+    found: dict[int, Shape] = {}
+    walk = graphs.Graphs(torch, {}, time.monotonic() + PATIENCE)
+    for code, _, line in places:
+        frame = next((each for each in stack if each.f_code is code), None)
+        if frame is None or bound_in_steps(code, line)[1]:
+            break
+        for tensor in tensors_of(torch, frame, set()):
+            found.setdefault(id(tensor), Shape(tensor))
+            for saved in walk.saved_behind(tensor):
+                found.setdefault(id(saved), Shape(saved))
     return list(found.values())
 
 
@@ -73,12 +94,12 @@ def tensors_in(torch: Torch, value: Any, depth: int = DEEPEST) -> list[Any]:
     return []
 
 
-def bytes_of_batch(torch: Torch, call: Call, batch: int, counted: list[Shape]) -> int:
+def bytes_of_batch(torch: Torch, call: Call, batch: int, counted: list[Shape], is_first: bool) -> int:
     """Of what was made before the steps, the bytes of what has a row for each sample; `counted` are the tensors that
-    are known already."""
+    are known already. Where the call `is_first` of what is rehearsed, what its own step has made before it as well."""
     known = {shape.storage for shape in counted}
     made = [
-        shape for shape in call.made_before
+        shape for shape in (*call.made_before, *(call.made_in_step if is_first else ()))
         if batch > 1 and len(shape.shape) > 1 and shape.shape[0] == batch and shape.storage not in known
     ]
     return bytes_of(torch, made, call.device)

@@ -142,6 +142,7 @@ class Rehearsals:
         try:
             places = [] if call.callers is None else call.callers.places
             call.made_before = beforehand.made_before(self.torch, places, stack)
+            call.made_in_step = beforehand.made_in_step(self.torch, places, stack)
         except Exception:
             errors.ours("look for what was made before the steps")
 

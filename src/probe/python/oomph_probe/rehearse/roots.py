@@ -63,6 +63,7 @@ class Call:
         self.told: int | None = None
         # What variables have held since before the steps, where that was asked for.
         self.made_before: list[Shape] = []
+        self.made_in_step: list[Shape] = []
         # The functions that called it, and their lines from there on, where those were asked for.
         self.callers: callers.Callers | None = None
         self.lines: callers.Lines | None = None

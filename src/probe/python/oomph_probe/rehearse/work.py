@@ -251,7 +251,7 @@ class Work:
             arguments = inputs.bytes_of(self.torch, [call.args, call.kwargs, beside], call.device)
         line: Line = {"batch": batch, "before": first.before + more, "arguments": arguments}
         counted = inputs.shapes_in([call.args, call.kwargs, beside])
-        made = beforehand.bytes_of_batch(self.torch, self.failed, batch, counted)
+        made = beforehand.bytes_of_batch(self.torch, self.failed, batch, counted, first is self.failed)
         if made:
             line["before_of_batch"] = min(made, max(line["before"] - arguments, 0))
         seen = call.seen

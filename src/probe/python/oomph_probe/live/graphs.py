@@ -8,7 +8,7 @@ import contextlib
 import time
 
 from ..common import errors
-from ..live import structure
+from . import structure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,6 +58,18 @@ class Graphs:
             if len(seen) % BETWEEN_LOOKS == 0 and time.monotonic() > self.until:
                 break
         return addresses
+
+    def saved_behind(self, tensor: Tensor) -> list[Tensor]:
+        """What the graph behind a tensor has saved that was not told before; without parameters, which begin it."""
+        found, nodes = [], [tensor.grad_fn]
+        while nodes and time.monotonic() <= self.until:
+            node = nodes.pop()
+            if node is None or id(node) in self.nodes:
+                continue
+            self.nodes[id(node)] = node, None
+            found += list(self.tensors_of(node))
+            nodes += [each for each, _ in getattr(node, "next_functions", ())]
+        return found
 
     def look(self, node: Any) -> tuple[set[int], list[Any]]:
         """What a node has saved, and the nodes behind it."""
