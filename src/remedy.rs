@@ -73,7 +73,9 @@ pub use proof::{
 pub use recommended::{Promise, may_help, promise, recommended};
 pub use setting::{Setting, Which, places_written, with_argument};
 pub use together::combination;
-pub use verify::{Ended, RejectedRemedy, in_loaders, not_in_force, rejected, without_rejected};
+pub use verify::{
+    Ended, UndoneRemedy, WhyUndone, in_loaders, not_in_force, rejected, without_rejected,
+};
 
 use crate::diagnosis::{Cause, Help};
 use crate::event::{Hello, LoaderSettings};

@@ -15,6 +15,7 @@ mod picture;
 mod steps;
 mod story;
 mod svg;
+mod undone;
 mod words;
 
 use cases::CASES;

@@ -378,6 +378,7 @@ fn scene_of(session: &Session) -> Scene<'_> {
         command: Some(session.command()),
         edited: session.edited_need(),
         room_for_batch: match session.room_for_batch() {
+        undone: session.undone(),
             Some(room) => RoomForBatch::Known(room),
             None if session.is_searching_room() => RoomForBatch::InSearch,
             None if session.is_peak_unsettled() => RoomForBatch::Unsettled,

@@ -22,7 +22,7 @@ use crate::diagnosis::{Cause, Certainty, Finding, LiveWarning, LiveWarnings};
 use crate::event::{Event, EventKind, Exit, Level, LoaderSettings, Note, NvmlState, ProcessHost};
 use crate::forecast;
 use crate::recognize::{KnobEffect, KnobPlace, LearnedKnob};
-use crate::remedy::{self, Remedy, RemedyId};
+use crate::remedy::{self, Remedy, RemedyId, UndoneRemedy};
 use crate::report;
 use crate::state::{Run, RunOutcome, State};
 use crate::supervise::KeeperOrder;
@@ -498,6 +498,11 @@ impl Session {
     pub(crate) fn failed_at_once(&self) -> Option<String> {
         self.changes.failed_at_once(self.state.run())
     }
+    /// What was undone of the latest run.
+    pub(crate) fn undone(&self) -> Option<&UndoneRemedy> {
+        self.changes.undone()
+    }
+
 
     /// Records the usage of a device before any of our processes uses it.
     fn learn_baseline(&mut self, uuid: Uuid, used: Option<Bytes>) {

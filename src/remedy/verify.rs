@@ -14,6 +14,7 @@ use crate::event::{Exit, Hello, LoaderSettings};
 use crate::units::Uuid;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -56,12 +57,49 @@ pub struct Ended<'a> {
     pub steps: u64,
 }
 
-/// A remedy that the program rejected.
+/// A remedy that was undone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RejectedRemedy {
+pub struct UndoneRemedy {
     pub id: RemedyId,
-    /// The program's message.
-    pub words: String,
+    pub title: String,
+    pub why: WhyUndone,
+}
+
+impl UndoneRemedy {
+    /// For display: what was undone, and why.
+    pub fn words(&self) -> String {
+        match &self.why {
+            WhyUndone::WithoutEffect(words) => format!("undone: {words}"),
+            why => format!("{} was undone; {why}", self.title),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WhyUndone {
+    /// The program rejected it, with this message.
+    Said(String),
+    /// It exited at once without a word, as programs do on an unknown option.
+    Exited { code: i32, lasted: Duration },
+    /// Our own code of a change at runtime raised this.
+    OursFailed(String),
+    /// The program took it and trained as before: what shows that.
+    WithoutEffect(String),
+}
+
+impl fmt::Display for WhyUndone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WhyUndone::Said(line) => write!(f, "the program said: {line}"),
+            WhyUndone::Exited { code, lasted } => write!(
+                f,
+                "it exited after {:.1} s with code {code}, as programs do on an unknown option",
+                lasted.as_secs_f64()
+            ),
+            WhyUndone::OursFailed(error) => write!(f, "oomph's own part of it failed: {error}"),
+            WhyUndone::WithoutEffect(words) => f.write_str(words),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -93,7 +131,7 @@ const AT_ONCE: Duration = Duration::from_secs(20);
 const USAGE: [i32; 2] = [2, 64];
 
 /// The remedy that was rejected, if one was. `applied` are the remedies in the run's command.
-pub fn rejected(applied: &[Remedy], ended: &Ended<'_>) -> Option<RejectedRemedy> {
+pub fn rejected(applied: &[Remedy], ended: &Ended<'_>) -> Option<UndoneRemedy> {
     if ended.exit.is_success() || ended.steps > 0 || applied.is_empty() {
         return None;
     }
@@ -103,16 +141,13 @@ pub fn rejected(applied: &[Remedy], ended: &Ended<'_>) -> Option<RejectedRemedy>
         .map(str::trim)
         .filter(|line| !line.is_empty())
         .collect();
-    let by = |remedy: &Remedy, line: &str| RejectedRemedy {
+    let by = |remedy: &Remedy, why: WhyUndone| UndoneRemedy {
         id: remedy.id,
-        words: shortened(line),
+        title: remedy.title.clone(),
+        why,
     };
     if let Some((remedy, error)) = failed_in_ours(applied, &lines) {
-        let words = shortened(&format!("oomph's own part of it failed: {error}"));
-        return Some(RejectedRemedy {
-            id: remedy.id,
-            words,
-        });
+        return Some(by(remedy, WhyUndone::OursFailed(shortened(error))));
     }
     for line in lines.iter().rev() {
         let lower = line.to_lowercase();
@@ -127,7 +162,7 @@ pub fn rejected(applied: &[Remedy], ended: &Ended<'_>) -> Option<RejectedRemedy>
                 .flatten()
         });
         if let Some(remedy) = found {
-            return Some(by(remedy, line));
+            return Some(by(remedy, WhyUndone::Said(shortened(line))));
         }
     }
     // A usage error and nothing else: the one remedy that changed words is to blame.
@@ -137,13 +172,9 @@ pub fn rejected(applied: &[Remedy], ended: &Ended<'_>) -> Option<RejectedRemedy>
     let mut with_words = applied.iter().filter(|remedy| changes_words(remedy));
     match (with_words.next(), with_words.next()) {
         (Some(only), None) if USAGE.contains(&code) && ended.lasted <= AT_ONCE => {
-            Some(RejectedRemedy {
-                id: only.id,
-                words: format!(
-                    "it exited after {:.1} s with code {code}, as programs do on an unknown option",
-                    ended.lasted.as_secs_f64()
-                ),
-            })
+            let said = lines.last().map(|line| WhyUndone::Said(shortened(line)));
+            let lasted = ended.lasted;
+            Some(by(only, said.unwrap_or(WhyUndone::Exited { code, lasted })))
         }
         _ => None,
     }
@@ -222,18 +253,15 @@ fn shortened(line: &str) -> String {
 /// remedy is to continue with what was chosen beside it (`others`).
 pub fn without_rejected(
     mut remedies: Vec<Remedy>,
-    rejections: &[RejectedRemedy],
+    undone: &[UndoneRemedy],
     others: Option<&[Remedy]>,
 ) -> Vec<Remedy> {
-    let is_rejected = |part: &Remedy| rejections.iter().any(|rejection| rejection.id == part.id);
+    let is_rejected = |part: &Remedy| undone.iter().any(|undone| undone.id == part.id);
     remedies.retain(|remedy| !remedy.parts.iter().any(is_rejected));
     for remedy in &mut remedies {
-        if let Some(rejection) = rejections
-            .iter()
-            .find(|rejection| rejection.id == remedy.id)
-        {
+        if let Some(undone) = undone.iter().find(|undone| undone.id == remedy.id) {
             remedy.availability =
-                Availability::NotOffered(Phrase::from("undone").and(": ", &rejection.words));
+                Availability::NotOffered(Phrase::from("undone").and(": ", undone.why.to_string()));
             remedy.edits.clear();
             remedy.files.clear();
         }
@@ -250,7 +278,7 @@ pub fn without_rejected(
                     [] => "the command as it was".into(),
                     changes => changes.join("  "),
                 },
-                expectation: Expectation::unknown("without the rejected change"),
+                expectation: without_change(others),
                 takes: others.iter().find_map(|other| other.takes),
                 alters: others.iter().find_map(|other| other.alters),
                 ..Remedy::new(RemedyId::Without)
@@ -258,6 +286,19 @@ pub fn without_rejected(
         );
     }
     remedies
+}
+
+/// What is expected of the command before the change with what was chosen beside it. Alone it is the one that ran out of memory.
+fn without_change(others: &[Remedy]) -> Expectation {
+    match others {
+        [] => Expectation {
+            fits: Some(false),
+            words: "this is the command that ran out of memory".into(),
+            ..Expectation::default()
+        },
+        [other] => other.expectation.clone(),
+        [_, _, ..] => Expectation::unknown("without the rejected change"),
+    }
 }
 
 #[cfg(test)]

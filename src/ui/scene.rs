@@ -23,6 +23,8 @@ pub struct Scene<'a> {
     pub room_for_batch: RoomForBatch,
     /// What a relaunch or the end of the session waits for, in words.
     pub waiting: Option<&'a str>,
+    /// What was undone of the latest run.
+    pub undone: Option<&'a UndoneRemedy>,
     /// The path of the recording.
     pub recording: Option<&'a Path>,
     pub subject: Subject<'a>,
@@ -98,6 +100,7 @@ impl<'a> Scene<'a> {
         }
     }
 
+            undone: None,
     /// The current run's command with these remedies applied; `None` where there are none.
     pub fn planned(&self, ids: &[RemedyId]) -> Option<CommandLine> {
         let chosen = self

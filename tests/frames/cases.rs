@@ -5,6 +5,7 @@ use crate::frames::nodes;
 use crate::frames::offers::{candidates, in_ram, remedies, with_samples};
 use crate::frames::steps;
 use crate::frames::story::{Shape, Story, clauses};
+use crate::frames::undone;
 use oomph::diagnosis::{Cause, LittleUse};
 use oomph::event::{
     EventKind, Exit, HostKill, HostProcess, HostRole, Level, LoaderSettings, Note, ProbeGone,
@@ -214,6 +215,12 @@ pub const CASES: &[Case] = &[
         "edit",
         oom_capacity,
         &[KeyCode::Char('v'), KeyCode::Char(' '), KeyCode::Char('x')],
+    ),
+    case("rejected", undone::rejected, &[KeyCode::Char('o')]),
+    case(
+        "without-effect",
+        undone::without_effect,
+        &[KeyCode::Char('o')],
     ),
     case("second-run", second_run, &[]),
     of_pane("breakdown", second_run, Pane::Breakdown, &[]),
@@ -485,7 +492,7 @@ fn few_lines_known() -> Story {
     })
 }
 
-fn oom_capacity() -> Story {
+pub fn oom_capacity() -> Story {
     let mut story = first_run();
     story.oom(|_| {}).find(
         Cause::Capacity,

@@ -7,7 +7,7 @@ use oomph::event::*;
 use oomph::forecast::{BatchRoom, ForecastInputs};
 use oomph::oom::{OomKind, OomReport};
 use oomph::recording;
-use oomph::remedy::{EditedNeed, Remedy, RemedyInputs, remedies};
+use oomph::remedy::{EditedNeed, Remedy, RemedyInputs, UndoneRemedy, remedies};
 use oomph::state::State;
 use oomph::ui::{ChildScreen, RoomForBatch, Scene, Subject, Theme, View};
 use oomph::units::{Bytes, Moment, Pid, Rank, RunNumber, Uuid};
@@ -52,6 +52,8 @@ pub struct Story {
     /// What the command in the editor needs.
     pub edited: Option<EditedNeed>,
     pub room_for_batch: Option<BatchRoom>,
+    /// What was undone of the latest run.
+    pub undone: Option<UndoneRemedy>,
     pub waiting: Option<String>,
     pub subject: Subject<'static>,
     pub recording: Option<PathBuf>,
@@ -82,6 +84,7 @@ impl Story {
             remedies: Vec::new(),
             edited: None,
             room_for_batch: None,
+            undone: None,
             waiting: None,
             subject: Subject::Own,
             recording: None,
@@ -192,6 +195,11 @@ impl Story {
     }
 
     /// The process of a rank.
+    /// The command that the next run would have: a change was undone.
+    pub fn command_again(&mut self, command: CommandLine) {
+        self.command = command;
+    }
+
     pub fn pid(&self, rank: u32) -> Pid {
         Pid(4_100 + self.run as i32 + 10 * rank as i32)
     }
@@ -588,6 +596,7 @@ impl Story {
                 .map_or(RoomForBatch::Unknown, RoomForBatch::Known),
             waiting: self.waiting.as_deref(),
             recording: self.recording.as_deref(),
+            undone: self.undone.as_ref(),
             subject: self.subject,
         })
     }

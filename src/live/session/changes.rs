@@ -7,7 +7,7 @@ use crate::event::{
 };
 use crate::live::StartAgain;
 use crate::recognize::{KnobEffect, KnobPlace};
-use crate::remedy::{self, Ended, FileCopy, Leftover, RejectedRemedy, Remedy, RemedyId};
+use crate::remedy::{self, Ended, FileCopy, Leftover, Remedy, RemedyId, UndoneRemedy, WhyUndone};
 use crate::state::{Run, RunOutcome};
 use crate::units::{Moment, Pid, RunNumber, Uuid};
 use crate::whole_file::{self, Readers};
@@ -103,7 +103,9 @@ pub(crate) struct Changes {
     loaders_then: Vec<LoaderSettings>,
     /// The end of the current run's output, with the program's error message.
     tail: OutputTail,
-    rejected: Vec<RejectedRemedy>,
+    rejected: Vec<UndoneRemedy>,
+    /// What was undone of the latest run; `None` once another run has started.
+    undone: Option<UndoneRemedy>,
     /// What was chosen besides the edit that the latest run rejected; `None` once another run has started.
     others: Option<Vec<Remedy>>,
     /// Why the current run is ended: what was changed is not in force.
@@ -184,6 +186,11 @@ impl Changes {
         remedy::without_rejected(remedies, &self.rejected, self.others.as_deref())
     }
 
+    /// What was undone of the latest run.
+    pub(crate) fn undone(&self) -> Option<&UndoneRemedy> {
+        self.undone.as_ref()
+    }
+
     /// For a session's first run, which may be that of a recorded command.
     pub(crate) fn at_start(again: Option<&StartAgain>) -> Changes {
         let applied = again.filter(|again| !again.applied.is_empty());
@@ -224,6 +231,7 @@ impl Changes {
         });
         self.started_with = None;
         self.others = None;
+        self.undone = None;
         self.without_effect = None;
         self.ineffective = None;
         self.is_batch_judged = false;
@@ -332,25 +340,33 @@ impl Changes {
     pub(crate) fn take_back(&mut self, run: Option<&Run>, exit: Exit) -> Option<TakenBack> {
         let applied = self.applied.take()?;
         if let Some(words) = self.without_effect.take() {
-            let taken = |fate| TakenBack {
-                command: applied.before.command.clone(),
-                words: format!("undone: {words}"),
-                fate,
-            };
-            // The next number that may be the batch is offered in its place.
-            if self.ineffective.take().is_some() {
-                return Some(taken(ChangeFate::WithoutEffect));
-            }
-            let taken = taken(ChangeFate::Rejected);
             let is_batch = |remedy: &&Remedy| remedy.takes.is_some();
             // From its beginning the run would have the new batch.
             let resumes = applied
                 .resumes()
                 .filter(|_| run.is_some_and(|run| run.unmade_edit().is_none()));
-            let id = resumes.or(applied.remedies.iter().find(is_batch))?.id;
-            let others = applied.remedies.into_iter().filter(|r| r.id != id);
+            let is_next_offered = self.ineffective.take().is_some();
+            let resumes = resumes.filter(|_| !is_next_offered);
+            let remedy = resumes.or(applied.remedies.iter().find(is_batch))?;
+            let undone = UndoneRemedy {
+                id: remedy.id,
+                title: remedy.title.clone(),
+                why: WhyUndone::WithoutEffect(words),
+            };
+            let taken = |fate| TakenBack {
+                command: applied.before.command.clone(),
+                words: undone.words(),
+                fate,
+            };
+            self.undone = Some(undone.clone());
+            // The next number that may be the batch is offered in its place.
+            if is_next_offered {
+                return Some(taken(ChangeFate::WithoutEffect));
+            }
+            let taken = taken(ChangeFate::Rejected);
+            let others = applied.remedies.into_iter().filter(|r| r.id != undone.id);
             self.others = Some(others.collect());
-            self.rejected.push(RejectedRemedy { id, words });
+            self.rejected.push(undone);
             return Some(taken);
         }
         let run = run.filter(|run| matches!(run.outcome(), RunOutcome::Failed(_)))?;
@@ -364,16 +380,12 @@ impl Changes {
                 steps: run.steps(),
             },
         )?;
-        let (of_edit, others): (Vec<Remedy>, Vec<Remedy>) = applied
-            .remedies
-            .into_iter()
-            .partition(|remedy| remedy.id == rejected.id);
-        let what = of_edit
-            .first()
-            .map_or("the change", |remedy| remedy.title.as_str());
-        let words = format!("{what} was undone; the program said: {}", rejected.words);
+        let others = applied.remedies.into_iter();
+        let others = others.filter(|remedy| remedy.id != rejected.id);
+        self.others = Some(others.collect());
+        self.undone = Some(rejected.clone());
+        let words = rejected.words();
         self.rejected.push(rejected);
-        self.others = Some(others);
         Some(TakenBack {
             command: applied.before.command,
             words,

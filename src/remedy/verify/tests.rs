@@ -111,7 +111,7 @@ fn an_error_of_our_own_code_undoes_the_change_at_runtime() {
     let found = rejected(&applied, &ended(&ours, 1)).expect("ours failed");
     assert_eq!(found.id, RemedyId::Recompute);
     assert_eq!(
-        found.words,
+        found.why.to_string(),
         "oomph's own part of it failed: AttributeError: no 'jit'"
     );
     for (file, error) in [
@@ -158,7 +158,10 @@ fn what_the_change_does_not_explain_is_no_refusal() {
 fn wrong_usage_at_once_is_the_one_change_of_words() {
     let found = rejected(&[batch()], &ended("see --help", 2)).unwrap();
     assert_eq!(found.id, RemedyId::Batch);
-    assert!(found.words.contains("with code 2"), "{}", found.words);
+    assert_eq!(found.why.to_string(), "the program said: see --help");
+    let silent = rejected(&[batch()], &ended("", 2)).unwrap();
+    let words = silent.words();
+    assert!(words.contains("with code 2"), "{words}");
     let segments = remedy(RemedyId::ExpandableSegments, "");
     assert_eq!(
         rejected(&[segments], &ended("", 2)),

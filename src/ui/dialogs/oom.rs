@@ -11,6 +11,7 @@ mod remedies;
 use super::place::place;
 use crate::diagnosis::Finding;
 use crate::event::{OomRecord, Phase};
+use crate::remedy::{UndoneRemedy, WhyUndone};
 use crate::state::{OomIncident, Run, RunOutcome};
 use crate::ui::canvas::{self, Canvas, StyledLine, columns};
 use crate::ui::dialog::{Details, OomDialog};
@@ -122,8 +123,15 @@ fn title_parts(scene: &Scene, number: RunNumber) -> Vec<String> {
     let is_told = |oom: &&OomIncident| oom.report.is_some() || oom.host.is_some();
     let kind = oom.filter(is_told).map(OomIncident::kind);
     if run.is_some_and(|run| run.ooms.is_empty()) {
-        // Opened because the program rejected a remedy's change.
-        return vec![format!("Run {number} rejected the change")];
+        // Opened because the program did not take a remedy's change.
+        let is_without_effect = |undone: &UndoneRemedy| match undone.why {
+            WhyUndone::WithoutEffect(_) => true,
+            WhyUndone::Said(_) | WhyUndone::Exited { .. } | WhyUndone::OursFailed(_) => false,
+        };
+        return vec![match scene.undone.is_some_and(is_without_effect) {
+            true => format!("The change of run {number} had no effect"),
+            false => format!("Run {number} rejected the change"),
+        }];
     }
     let is_memory = oom.is_none_or(|oom| oom.what() == "memory");
     let mut parts = vec![match is_memory {

@@ -24,10 +24,26 @@ pub(super) fn cause(page: Page, most: usize) -> Vec<StyledLine> {
         Some(finding) => finding.headline.clone(),
         None => no_cause(),
     };
-    let whole = blocks::text(page, &words, Tone::Strong);
+    let Some(undone) = page.scene.undone else {
+        return within(page, &words, Tone::Strong, most);
+    };
+    // What the dialog opened for comes first; the cause is that of an earlier run.
+    let mut lines = blocks::text(page, &undone.words(), Tone::Strong);
+    let mut runs = page.scene.state.runs.iter().rev();
+    if let Some(run) = runs.find(|run| run.explained_oom().is_some()) {
+        let most = most.saturating_sub(lines.len());
+        let words = words.behind(&format!("Run {} ran out of memory. ", run.number));
+        lines.extend(within(page, &words, Tone::Text, most));
+    }
+    lines
+}
+
+/// Words as a whole, or the shortest of them where they need more lines.
+fn within(page: Page, words: &Phrase, tone: Tone, most: usize) -> Vec<StyledLine> {
+    let whole = blocks::text(page, words, tone);
     let shortest = words.shortest();
     match whole.len() > most && shortest.len() < words.len() {
-        true => blocks::text(page, &format!("{shortest}."), Tone::Strong),
+        true => blocks::text(page, &format!("{shortest}."), tone),
         false => whole,
     }
 }
