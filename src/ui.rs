@@ -27,6 +27,7 @@
 pub mod action;
 mod available;
 mod banner;
+mod batches;
 mod canvas;
 mod chart;
 mod child;

@@ -12,6 +12,7 @@ use super::session::inputs::SessionInputs;
 use super::session::source::LinesRead;
 use crate::collect::scheduler::SlurmJob;
 use crate::forecast::TracedHint;
+use crate::recognize::text::ProgramText;
 use crate::remedy::{EditedNeed, Remedy};
 use std::fmt;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -41,6 +42,8 @@ pub(crate) enum TaskResult {
     /// Config files, checkpoints and leftover processes were looked up.
     LookedUp(Box<SessionInputs>),
     Remedies(Vec<Remedy>),
+    /// The program's text was read; `None` where there is none.
+    Text(Option<Box<ProgramText>>),
     /// What the command in the editor would need.
     Foreseen(Box<EditedNeed>),
     /// Lines of source were read.

@@ -376,9 +376,10 @@ fn scene_of(session: &Session) -> Scene<'_> {
         findings: &session.findings,
         remedies: session.remedies(),
         command: Some(session.command()),
+        launch: session.launch(),
         edited: session.edited_need(),
-        room_for_batch: match session.room_for_batch() {
         undone: session.undone(),
+        room_for_batch: match session.room_for_batch() {
             Some(room) => RoomForBatch::Known(room),
             None if session.is_searching_room() => RoomForBatch::InSearch,
             None if session.is_peak_unsettled() => RoomForBatch::Unsettled,

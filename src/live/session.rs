@@ -60,6 +60,8 @@ pub(crate) struct Session {
     /// Whether growth was seen since then that would fill the GPU soon.
     is_full_soon: bool,
     inputs: SessionInputs,
+    /// The command whose program's text was asked for.
+    text_of: Option<CommandLine>,
     /// What earlier sessions showed, once they were asked for.
     earlier: Option<earlier::Earlier>,
     pub(crate) hints: Hints,
@@ -96,6 +98,7 @@ pub(crate) struct Session {
 struct Pending {
     earlier: Option<TaskId>,
     hint: Option<TaskId>,
+    text: Option<TaskId>,
     remedies: Option<TaskId>,
     foreseen: Option<TaskId>,
     source: Option<TaskId>,
@@ -127,6 +130,7 @@ impl Session {
             leak_over: None,
             is_full_soon: false,
             inputs,
+            text_of: None,
             earlier: None,
             hints: Hints::default(),
             foreseen: Foreseen::default(),
@@ -494,15 +498,15 @@ impl Session {
         taken.fate
     }
 
-    /// What a run said whose command was typed and failed at once.
-    pub(crate) fn failed_at_once(&self) -> Option<String> {
-        self.changes.failed_at_once(self.state.run())
-    }
     /// What was undone of the latest run.
     pub(crate) fn undone(&self) -> Option<&UndoneRemedy> {
         self.changes.undone()
     }
 
+    /// What a run said whose command was typed and failed at once.
+    pub(crate) fn failed_at_once(&self) -> Option<String> {
+        self.changes.failed_at_once(self.state.run())
+    }
 
     /// Records the usage of a device before any of our processes uses it.
     fn learn_baseline(&mut self, uuid: Uuid, used: Option<Bytes>) {

@@ -20,7 +20,8 @@ pub struct WorkloadKey {
     pub at_once: u64,
     /// Micro-batches per step; 1 if the command does not set it.
     pub accumulation: u64,
-    /// The batch as the command has it; `None` if it sets none that can be read.
+    /// The batch as the command has it, or else as the program's process or its text say what sets it; `None` if neither is
+    /// known.
     pub batch: Option<u64>,
     /// The rest of the command. Variables typed before the command count too, except those that only
     /// configure the allocator.
@@ -73,7 +74,7 @@ impl Recognized<'_> {
                 .or_else(|| self.launch.told.and_then(knob::accumulation))
                 .unwrap_or(1)
                 .max(1),
-            batch,
+            batch: batch.or(at_once),
             likeness: likeness(
                 self.command,
                 arguments.as_ref(),

@@ -140,7 +140,7 @@ fn differs(state: &State, run: &Run) -> Option<String> {
         .iter()
         .rev()
         .find(|one| one.number < run.number)?;
-    let [now, before] = [run, before].map(reading);
+    let [now, before] = [run, before].map(|run| reading(state, run));
     if (now.at_once, now.accumulation) == (before.at_once, before.accumulation)
         || now.batch.is_none()
     {
@@ -152,11 +152,12 @@ fn differs(state: &State, run: &Run) -> Option<String> {
     })
 }
 
-fn reading(run: &Run) -> WorkloadKey {
-    WorkloadKey::new(
-        &run.command.without_secrets(),
-        &LaunchEnvironment::default(),
-    )
+fn reading(state: &State, run: &Run) -> WorkloadKey {
+    let launch = LaunchEnvironment {
+        told: run.knobs.as_deref().or(state.knobs.as_ref()),
+        ..LaunchEnvironment::default()
+    };
+    WorkloadKey::new(&run.command.without_secrets(), &launch)
 }
 
 /// "16.5 of 24.0 GiB"

@@ -13,7 +13,7 @@ const JSON_VERSION: u32 = 1;
 pub fn outcome_json(state: &State, status: i32, is_requeued: bool) -> Value {
     let session = state.session.as_ref();
     let last = state.run();
-    let workload = last.map(reading);
+    let workload = last.map(|run| reading(state, run));
     json!({
         "version": JSON_VERSION,
         "session": session.map(|session| &session.id),
@@ -25,12 +25,16 @@ pub fn outcome_json(state: &State, status: i32, is_requeued: bool) -> Value {
         "batch": workload.as_ref().and_then(|of| of.batch.map(|_| of.at_once)),
         "accumulation": workload.as_ref().map(|of| of.accumulation),
         "command": last.map(|run| displayed(&run.command)),
-        "runs": state.runs.iter().map(|run| of_run(&state.runs, run)).collect::<Vec<_>>(),
+        "runs": state.runs.iter().map(|run| of_run(state, run)).collect::<Vec<_>>(),
     })
 }
 
-fn reading(run: &Run) -> WorkloadKey {
-    WorkloadKey::new(&run.command, &LaunchEnvironment::default())
+fn reading(state: &State, run: &Run) -> WorkloadKey {
+    let launch = LaunchEnvironment {
+        told: run.knobs.as_deref().or(state.knobs.as_ref()),
+        ..LaunchEnvironment::default()
+    };
+    WorkloadKey::new(&run.command, &launch)
 }
 
 /// An outcome's name in JSON.
@@ -46,8 +50,8 @@ fn word(run: &Run) -> &'static str {
     }
 }
 
-fn of_run(runs: &[Run], run: &Run) -> Value {
-    let of = reading(run);
+fn of_run(state: &State, run: &Run) -> Value {
+    let of = reading(state, run);
     json!({
         "run": run.number,
         "outcome": word(run),
@@ -58,7 +62,7 @@ fn of_run(runs: &[Run], run: &Run) -> Value {
         "accumulation": of.accumulation,
         "remedies": run.remedies,
         "predicted": run.prediction,
-        "losses": RunProof::new(runs, run),
+        "losses": RunProof::new(&state.runs, run),
         "peak": run.peak(),
         "reserved": run.ranks.iter().map(|rank| rank.reserved_peak).max(),
     })

@@ -3,7 +3,8 @@
 use crate::command::CommandLine;
 use crate::diagnosis::{Cause, Finding};
 use crate::forecast::{BatchRoom, NoRoom};
-use crate::remedy::{EditedNeed, Plan, Remedy, RemedyId};
+use crate::recognize::LaunchEnvironment;
+use crate::remedy::{EditedNeed, Plan, Remedy, RemedyId, UndoneRemedy};
 use crate::state::{RunOutcome, State};
 use crate::units::{Moment, RunNumber};
 use std::path::Path;
@@ -18,13 +19,15 @@ pub struct Scene<'a> {
     pub remedies: &'a [Remedy],
     /// The current run's command, which remedies change; `None` where there are none.
     pub command: Option<&'a CommandLine>,
+    /// What the runs' commands are read with.
+    pub launch: LaunchEnvironment<'a>,
     /// What the command in the editor would need, once that was worked out.
     pub edited: Option<&'a EditedNeed>,
+    /// What was undone of the latest run.
+    pub undone: Option<&'a UndoneRemedy>,
     pub room_for_batch: RoomForBatch,
     /// What a relaunch or the end of the session waits for, in words.
     pub waiting: Option<&'a str>,
-    /// What was undone of the latest run.
-    pub undone: Option<&'a UndoneRemedy>,
     /// The path of the recording.
     pub recording: Option<&'a Path>,
     pub subject: Subject<'a>,
@@ -92,7 +95,12 @@ impl<'a> Scene<'a> {
             findings: &[],
             remedies: &[],
             command: None,
+            launch: LaunchEnvironment {
+                told: state.knobs.as_ref(),
+                ..LaunchEnvironment::default()
+            },
             edited: None,
+            undone: None,
             room_for_batch: RoomForBatch::Unknown,
             waiting: None,
             recording: None,
@@ -100,7 +108,6 @@ impl<'a> Scene<'a> {
         }
     }
 
-            undone: None,
     /// The current run's command with these remedies applied; `None` where there are none.
     pub fn planned(&self, ids: &[RemedyId]) -> Option<CommandLine> {
         let chosen = self

@@ -27,7 +27,7 @@ use super::view::{Interrupts, Keyboard, Maximized, Mouse, NOTICE, Notice, View};
 use super::{dialogs, emulator};
 use crate::command::CommandLine;
 use crate::state::RunOutcome;
-use follow::{follow_device, follow_ranks, read_batches, select_device_of_oom};
+use follow::{follow_device, follow_ranks, select_device_of_oom};
 use output::{copy_selected, edit_search, keep_search, open_search, show_output};
 use ratatui::crossterm::event::{KeyEvent, KeyEventKind};
 use ratatui::layout::Rect;
@@ -69,7 +69,7 @@ impl View {
     pub fn sync(&mut self, scene: &Scene) {
         self.device = self.device.min(scene.state.devices.len().saturating_sub(1));
         follow_device(self, scene.state);
-        read_batches(self, scene.state);
+        self.batches.follow(scene);
         self.time.follow(scene.state);
         self.fitted.follow(scene.state);
         follow_ranks(self, scene);

@@ -1,6 +1,7 @@
 //! How the user wants to see the session: pane, dialog, zoom. Plain data that `update` changes and
 //! drawing reads.
 
+use super::batches::RunBatches;
 use super::chart::Height;
 use super::chart::window::TimeView;
 use super::child::ChildScreen;
@@ -121,8 +122,8 @@ pub struct View {
     pub(super) mouse: Mouse,
     /// Where the mouse button went down.
     pub(super) pressed: Position,
-    /// The batch of each run's command, read once instead of every frame.
-    pub(super) batches: Vec<(RunNumber, Option<u64>)>,
+    /// Read when something new is known of them instead of every frame.
+    pub(super) batches: RunBatches,
     /// The last run for which the OOM dialog has opened by itself.
     pub(super) offered: Option<RunNumber>,
     /// The latest notice, and when it was given.
@@ -155,7 +156,7 @@ impl View {
             time: TimeView::default(),
             height: Height::default(),
             compared: None,
-            batches: Vec::new(),
+            batches: RunBatches::default(),
             list: ListScroll::default(),
             dialog: None,
             step: None,
@@ -219,10 +220,9 @@ impl View {
         devices.get(self.device).or_else(|| devices.last())
     }
 
-    /// The batch of a run's command, if it could be read.
+    /// The batch of a run, if what sets it is known.
     pub(super) fn batch_of(&self, run: RunNumber) -> Option<u64> {
-        let of = |(number, batch): &(RunNumber, Option<u64>)| (*number == run).then_some(*batch);
-        self.batches.iter().find_map(of).flatten()
+        self.batches.of(run)
     }
 
     /// Says what came of a key that needed time.

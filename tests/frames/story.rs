@@ -6,6 +6,7 @@ use oomph::diagnosis::{Cause, Certainty, Evidence, Finding, Phrase, diagnose};
 use oomph::event::*;
 use oomph::forecast::{BatchRoom, ForecastInputs};
 use oomph::oom::{OomKind, OomReport};
+use oomph::recognize::LaunchEnvironment;
 use oomph::recording;
 use oomph::remedy::{EditedNeed, Remedy, RemedyInputs, UndoneRemedy, remedies};
 use oomph::state::State;
@@ -51,9 +52,9 @@ pub struct Story {
     pub remedies: Vec<Remedy>,
     /// What the command in the editor needs.
     pub edited: Option<EditedNeed>,
-    pub room_for_batch: Option<BatchRoom>,
     /// What was undone of the latest run.
     pub undone: Option<UndoneRemedy>,
+    pub room_for_batch: Option<BatchRoom>,
     pub waiting: Option<String>,
     pub subject: Subject<'static>,
     pub recording: Option<PathBuf>,
@@ -83,8 +84,8 @@ impl Story {
             findings: Vec::new(),
             remedies: Vec::new(),
             edited: None,
-            room_for_batch: None,
             undone: None,
+            room_for_batch: None,
             waiting: None,
             subject: Subject::Own,
             recording: None,
@@ -194,12 +195,12 @@ impl Story {
         self.tell(EventKind::Started(started))
     }
 
-    /// The process of a rank.
     /// The command that the next run would have: a change was undone.
     pub fn command_again(&mut self, command: CommandLine) {
         self.command = command;
     }
 
+    /// The process of a rank.
     pub fn pid(&self, rank: u32) -> Pid {
         Pid(4_100 + self.run as i32 + 10 * rank as i32)
     }
@@ -590,13 +591,17 @@ impl Story {
             findings: &self.findings,
             remedies: &self.remedies,
             command: Some(&self.command),
+            launch: LaunchEnvironment {
+                told: self.state.knobs.as_ref(),
+                ..LaunchEnvironment::default()
+            },
             edited: self.edited.as_ref(),
+            undone: self.undone.as_ref(),
             room_for_batch: self
                 .room_for_batch
                 .map_or(RoomForBatch::Unknown, RoomForBatch::Known),
             waiting: self.waiting.as_deref(),
             recording: self.recording.as_deref(),
-            undone: self.undone.as_ref(),
             subject: self.subject,
         })
     }

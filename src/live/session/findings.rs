@@ -11,6 +11,7 @@ use crate::forecast::{Hint, RoomSearch, TracedHint, hint, traced_search};
 use crate::live::background_task::{TaskId, TaskResult};
 use crate::live::display::screen::Due;
 use crate::live::message::SessionEffect;
+use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::remedy::{self, EditedNeed, Remedy, RemedyInputs};
 use crate::state::RunOutcome;
 use crate::units::Bytes;
@@ -123,6 +124,11 @@ impl Session {
         )
     }
 
+    /// What commands are read with.
+    pub(crate) fn launch(&self) -> LaunchEnvironment<'_> {
+        self.remedy_inputs().launch
+    }
+
     pub(crate) fn remedies(&self) -> &[Remedy] {
         &self.remedies
     }
@@ -185,6 +191,7 @@ impl Session {
         if !self.hints.is_due(step) {
             return;
         }
+        self.ask_text();
         let inputs = self.remedy_inputs();
         let (launch, forecast) = (&inputs.launch, &inputs.forecast);
         let search = traced_search(self.command(), &self.state, launch, forecast);
@@ -199,6 +206,23 @@ impl Session {
             RoomSearch::Unsettled | RoomSearch::Impossible => self.hints.found = None,
         }
         self.give_hint();
+    }
+
+    /// Reads the program's text where nothing else says what sets the batch: no process tells that before an OOM.
+    fn ask_text(&mut self) {
+        let command = self.command().clone();
+        if self.pending.text.is_some() || self.text_of.as_ref() == Some(&command) {
+            return;
+        }
+        if WorkloadKey::new(&command, &self.launch()).batch.is_some() {
+            return;
+        }
+        let mut inputs = self.inputs.clone();
+        self.text_of = Some(command.clone());
+        self.pending.text = Some(self.begin("text", move || {
+            inputs.read_text(&command);
+            TaskResult::Text(inputs.into_text().map(Box::new))
+        }));
     }
 
     /// A step was traced, which says more than the peaks do: to be looked at with the next step.
@@ -289,6 +313,14 @@ impl Session {
             if let Some(TaskResult::Hint(found)) = result {
                 self.hints.found = Some(found);
                 self.give_hint();
+            }
+        } else if is(&mut pending.text) {
+            // After an OOM it was read again, with the rest.
+            if let Some(TaskResult::Text(Some(text))) = result
+                && !self.is_looking_up()
+            {
+                self.inputs.take_text(*text);
+                self.hint_soon();
             }
         } else if is(&mut pending.remedies) {
             match result {

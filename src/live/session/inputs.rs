@@ -157,6 +157,14 @@ impl SessionInputs {
         self.text = program_text(&self.recognize(command));
     }
 
+    pub(crate) fn into_text(self) -> Option<ProgramText> {
+        self.text
+    }
+
+    pub(crate) fn take_text(&mut self, text: ProgramText) {
+        self.text = Some(text);
+    }
+
     /// Looks only at what the program's text asks of its batch: what sets it the process has told.
     fn look_at_text(&mut self, command: &CommandLine) {
         self.batch_rules = Some(batch_rules(&self.recognize(command)));

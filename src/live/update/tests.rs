@@ -1,5 +1,6 @@
 //! Sessions as sequences of messages, with the time passed in.
 
+mod program_text;
 mod recorded_again;
 
 use super::*;

@@ -3,10 +3,10 @@
 use super::*;
 use crate::command::{CommandLine, Word};
 use crate::event::{GivenSize, NamedNumber};
-use crate::recognize::LaunchEnvironment;
 use crate::recognize::argument::InsertPoint;
 use crate::recognize::learned::{KnobEffect, KnobPlace};
 use crate::recognize::text::{ProgramSource, ProgramText, SourceRole};
+use crate::recognize::{LaunchEnvironment, WorkloadKey};
 
 /// An argument of argparse with a number.
 pub(crate) fn number(option: &str, value: u64, typed: bool) -> ParsedNumber {
@@ -54,6 +54,23 @@ pub(crate) fn command(text: &str) -> CommandLine {
         command.set_env(name, Some(Word::from(value)));
     }
     command
+}
+
+#[test]
+fn a_default_that_the_process_told_of_is_the_batch_of_its_runs() {
+    let told = told(&[&[64, 368]], &[number("--batch-size", 64, false)]);
+    let read = |text: &str, told| {
+        let launch = LaunchEnvironment {
+            told,
+            ..LaunchEnvironment::default()
+        };
+        let key = WorkloadKey::new(&command(text), &launch);
+        (key.batch, key.at_once)
+    };
+    assert_eq!(read("python train.py", None), (None, 1));
+    assert_eq!(read("python train.py", Some(&told)), (Some(64), 64));
+    let typed = read("python train.py --batch-size 32", Some(&told));
+    assert_eq!(typed, (Some(32), 32), "the words go before the default");
 }
 
 /// What sets the batch, its value, the batch of one call, and what counts the micro-batches.

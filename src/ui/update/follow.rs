@@ -1,24 +1,11 @@
-//! What the screen shows follows the session: the device and the ranks that a run uses, the batches of its runs.
+//! What the screen shows follows the session: the device and the ranks that a run uses.
 
-use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::state::State;
 use crate::ui::layout::layout_of;
 use crate::ui::pane::{Pane, rank_map};
 use crate::ui::scene::Scene;
 use crate::ui::view::View;
 use crate::units::Uuid;
-
-pub(super) fn read_batches(view: &mut View, state: &State) {
-    let newest = view.batches.last().map(|(number, _)| *number);
-    if newest == state.run().map(|run| run.number) {
-        return;
-    }
-    (view.batches).retain(|(number, _)| state.run_numbered(*number).is_some());
-    for run in (state.runs.iter()).filter(|run| Some(run.number) > newest) {
-        let batch = WorkloadKey::new(&run.command, &LaunchEnvironment::default()).batch;
-        view.batches.push((run.number, batch));
-    }
-}
 
 /// Keeps what the map of ranks shows, where it is on the screen.
 pub(super) fn follow_ranks(view: &mut View, scene: &Scene) {
