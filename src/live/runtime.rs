@@ -92,6 +92,8 @@ pub(super) struct KeeperState {
     is_lost: bool,
     /// It did not take an order.
     has_refused: bool,
+    /// It ends with the session, as it has said: nobody has its terminal or a pipe of it open.
+    is_leaving: bool,
 }
 
 impl KeeperState {
@@ -105,6 +107,7 @@ impl KeeperState {
             is_orphaned: false,
             is_lost: false,
             has_refused: false,
+            is_leaving: false,
         }
     }
 }
@@ -129,11 +132,11 @@ impl Runtime {
             drop(guard);
             return Ok(self.wait_behind(inbox).await);
         }
-        let keeper_lost = self.loss.is_lost;
+        let (keeper_lost, keeper_leaves) = (self.loss.is_lost, self.loss.is_leaving);
         let timing = KeeperTimeouts::scaled(self.session().handover.config.scaled);
         let keeper = self.keeper.pid();
         let ending = self.leave(&mut inbox, ending, departure).await;
-        if departure == Departure::Ended && !keeper_lost {
+        if keeper_leaves && !keeper_lost {
             supervise::reap_keeper(keeper);
         }
         if keeper_lost {
@@ -573,14 +576,19 @@ impl Runtime {
             return;
         }
         let finished = async {
+            let mut stays = false;
             while let Some(report) = reports.next().await {
-                if matches!(report, KeeperReport::Finished) {
-                    break;
+                match report {
+                    KeeperReport::Stays => stays = true,
+                    KeeperReport::Finished => return !stays,
+                    _ => {}
                 }
             }
+            false
         };
         // The log's disk may hang; the program's own output has gone out before `Exited`.
-        let _ = tokio::time::timeout(KEEPER_PATIENCE, finished).await;
+        let leaves = tokio::time::timeout(KEEPER_PATIENCE, finished).await;
+        self.loss.is_leaving = leaves.unwrap_or(false);
     }
 
     /// Ends the session: restores the terminal, prints the last words, closes the recording. Returns how

@@ -401,7 +401,7 @@ impl SessionController {
             // Handled when we attach.
             KeeperReport::Welcome(_) | KeeperReport::Recent(_) => {}
             // Awaited at the end of the session.
-            KeeperReport::Finished => {}
+            KeeperReport::Stays | KeeperReport::Finished => {}
         }
     }
 

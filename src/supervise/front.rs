@@ -511,19 +511,17 @@ impl KeeperAnswers {
     }
 }
 
-/// How long a keeper that has finished may take to exit.
-const EXITS: Duration = Duration::from_millis(500);
+/// How long a keeper that has nothing left to do may take to exit: nothing but a processor that others have holds it up.
+const EXITS: Duration = Duration::from_secs(3);
 
-/// After the session's end: waits for the keeper, a child of this process, if it ends with it. Then the training's CPU time and
+/// After the end of a session whose keeper doesn't stay: waits for it, a child of this process. Then the training's CPU time and
 /// memory count as used by this process's children, as whoever waits for it is told (`time`), and no zombie stays where nobody
-/// reaps orphans. One that still serves a process with the terminal open is left.
+/// reaps orphans.
 pub fn reap_keeper(keeper: Pid) {
     let pid = nix::unistd::Pid::from_raw(keeper.0);
     let until = Instant::now() + EXITS;
-    let children = format!("/proc/{pid}/task/{pid}/children");
     while waitpid(pid, Some(WaitPidFlag::WNOHANG)) == Ok(WaitStatus::StillAlive) {
-        let serves = std::fs::read_to_string(&children).is_ok_and(|pids| !pids.is_empty());
-        if serves || Instant::now() >= until {
+        if Instant::now() >= until {
             return;
         }
         std::thread::sleep(Duration::from_millis(1));

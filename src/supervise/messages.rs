@@ -337,6 +337,8 @@ pub enum KeeperReport {
     },
     /// A signal that a front which has stepped back received: to be treated as our own.
     Signalled(SentSignal),
+    /// A process still has the terminal or a pipe open: the keeper outlives [`KeeperReport::Finished`], to serve it.
+    Stays,
     /// The answer to [`KeeperOrder::Finish`]: everything is written, and no
     /// report follows. If the reports end without it, the keeper was lost.
     Finished,

@@ -322,6 +322,7 @@ impl Stage {
                 | KeeperReport::StopAsked { .. }
                 | KeeperReport::Signalled(_)
                 | KeeperReport::InputSpent { .. }
+                | KeeperReport::Stays
                 | KeeperReport::Finished => {}
             }
         }

@@ -270,11 +270,15 @@ impl KeeperLoop {
         }
         if self.socket.is_some() {
             if !self.finished && self.fanout.all_written() {
-                if !self.runs.iter().any(TrainerRun::is_held) {
+                let stays = self.runs.iter().any(TrainerRun::is_held);
+                if !stays {
                     // The session's end is reported once its log is whole: somebody may read that next.
                     self.fanout.end_log(LAST_WRITE);
                 }
                 self.fanout.report_log_now(now);
+                if stays {
+                    self.fanout.report(KeeperReport::Stays);
+                }
                 self.fanout.report(KeeperReport::Finished);
                 self.finished = true;
             }

@@ -25,7 +25,9 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 impl Heart {
     pub fn begin(name: &str) -> Heart {
-        let file = File::create(name).expect("the heartbeat's file");
+        // Never seen without a beat: a signal may end this process at any moment.
+        let new = format!("{name}.new");
+        let file = File::create(&new).expect("the heartbeat's file");
         let parent = format!("/proc/{}/schedstat", std::os::unix::process::parent_id());
         let queues = ["/proc/self/schedstat", &parent];
         let queues: Vec<File> = queues.iter().filter_map(|path| File::open(path).ok()).collect();
@@ -39,6 +41,7 @@ impl Heart {
             written: now,
         };
         heart.write();
+        std::fs::rename(new, name).expect("the heartbeat's file in its place");
         heart
     }
 
