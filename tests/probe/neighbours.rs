@@ -249,6 +249,66 @@ sys.addaudithook(refuses)";
     }
 }
 
+/// Every event of audits that lines of ours cause, from some moment on, and by an exit or an error.
+#[test]
+fn a_hook_that_refuses_all_that_we_do_ends_nothing_at_any_moment() {
+    let place = Place::new();
+    let hook = |refusal: &str| {
+        format!(
+            "\
+import sys, threading
+state = threading.local()
+def refuses(event, about, frame=sys._getframe):
+    if getattr(state, 'is_looking', False):
+        return
+    state.is_looking = True
+    try:
+        look(event, frame(0))
+    finally:
+        state.is_looking = False
+def look(event, each):
+    # What others do that we pass on to is theirs.
+    while each is not None and each.f_code.co_name not in ('ask_others', 'exec_module'):
+        if each.f_code.co_filename.startswith('<oomph-probe/'):
+            refused.add(event)
+            raise {refusal}('no ' + event)
+        each = each.f_back
+refused = set()
+def begin():
+    sys.addaudithook(refuses)
+"
+        )
+    };
+    let training = "\
+import os, torch, time
+if AT == 'cuda': begin()
+parameters = [torch.empty(1 << 20)]
+optimizer = torch.optim.Adam(parameters)
+for step in range(6):
+    if AT == 'step' and step == 3: begin()
+    optimizer.step()
+    time.sleep(0.02)
+print('done')
+if 'OOMPH_PROBE_SOCKET' in os.environ: open(os.environ['REFUSED'], 'w').write(' '.join(refused))
+";
+    for refusal in ["SystemExit", "PermissionError", "KeyError"] {
+        for moment in ["import", "cuda", "step"] {
+            let text = format!(
+                "{}AT = {moment:?}\nif AT == 'import': begin()\n{training}",
+                hook(refusal)
+            );
+            let told = place.path().join("refused");
+            let program =
+                Program::script(&place, "train.py", &text).env("REFUSED", told.to_str().unwrap());
+            let ended = program.run(&place);
+            assert_eq!(ended, program.run_bare(), "{refusal} from {moment} on");
+            ended.expect("done");
+            let refused = std::fs::read_to_string(told).unwrap();
+            assert!(!refused.is_empty(), "{refusal} from {moment} on");
+        }
+    }
+}
+
 #[test]
 fn a_failing_import_comes_through_unchanged() {
     let place = Place::new();

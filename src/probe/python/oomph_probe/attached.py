@@ -110,8 +110,8 @@ class Attached:
         noted = roots.Roots(self.torch, self.ran_out, seen)
         try:
             noted.install()
-        except Exception:
-            errors.ours("note the calls of models")
+        except BaseException:
+            errors.refused("note the calls of models")
         return noted
 
     def ran_out(self, call: Call, phase: str) -> None:
@@ -204,8 +204,8 @@ class Attached:
                 self.wire.abandon()
                 if self.roots is not None:
                     self.roots.rest()
-        except Exception:
-            errors.ours("after a fork")
+        except BaseException:
+            errors.refused("after a fork")
 
     def finish(self) -> None:
         """At exit: sends the last lines, within the time limit."""

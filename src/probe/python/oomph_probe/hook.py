@@ -179,6 +179,17 @@ def swallowed(where: str) -> None:
         errors.ours(where)
     except Exception:
         pass
+    except BaseException as refusal:
+        if not is_refusal(refusal):
+            raise
+
+
+def refused(where: str) -> None:
+    """As `swallowed`, for an error of any kind, where the program's thread comes from its own lines into ours."""
+    error = sys.exc_info()[1]
+    if error is not None and not isinstance(error, Exception) and not is_refusal(error):
+        raise error
+    swallowed(where)
 
 
 def is_a_handlers(error: BaseException) -> bool:
@@ -187,8 +198,8 @@ def is_a_handlers(error: BaseException) -> bool:
         if signals is None:
             signals = sys.modules["_oomph_signals"] = run_by_itself("_oomph_signals", "common", "signals.py")
         return bool(signals.is_a_handlers(error))
-    except BaseException as refused:
-        if not isinstance(refused, Exception) and not is_refusal(refused):
+    except BaseException as refusal:
+        if not isinstance(refusal, Exception) and not is_refusal(refusal):
             raise
     return False
 
@@ -202,7 +213,14 @@ def is_refusal(error: BaseException) -> bool:
         trace = trace.tb_next
     if trace is None:
         return False
-    theirs = trace.tb_frame.f_code.co_filename
+    theirs = ""
+    # Who refuses may refuse that it is looked at, too.
+    try:
+        theirs = trace.tb_frame.f_code.co_filename
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        pass
     torch = getattr(sys.modules.get("torch"), "__file__", None) or os.__file__
     return not theirs.startswith(("<oomph-probe/", "<frozen ", os.path.dirname(os.__file__), os.path.dirname(torch)))
 
@@ -268,14 +286,14 @@ class Finder:
                     self.imported(loader, module)
 
             loader.exec_module = without_traceback(exec_module)
-        except Exception:
-            swallowed("watch for " + name)
+        except BaseException:
+            refused("watch for " + name)
 
     def imported(self, loader: "Any", module: "Any") -> None:
         try:
             del loader.exec_module
-        except Exception:
-            swallowed("stop watching for " + module.__name__)
+        except BaseException:
+            refused("stop watching for " + module.__name__)
         act = self.wanted.pop(module.__name__, None)
         if act is not None:
             before = hold_handlers()
@@ -316,6 +334,6 @@ def without_traceback(function: "Any") -> "Any":
     try:
         code = function.__code__.replace(co_filename="<frozen importlib._bootstrap>")
         function.__code__ = code
-    except Exception:
-        swallowed("hide a frame")
+    except BaseException:
+        refused("hide a frame")
     return function

@@ -95,8 +95,8 @@ class Calls:
                 self.known.add(part)
             self.roots.add(module)
             return notify(module)
-        except Exception:
-            errors.ours("look at a call of a model")
+        except BaseException:
+            errors.refused("look at a call of a model")
             self.stop_looking()
         return None
 
@@ -174,8 +174,8 @@ def as_if_torchs_own(function: Callable[..., Any], original: Callable[..., Any])
         function.__module__, function.__doc__ = original.__module__, original.__doc__
         # Those of ours name types that only a checker has.
         function.__annotations__ = dict(original.__annotations__)
-    except Exception:
-        errors.ours("make a wrapper look like torch's own")
+    except BaseException:
+        errors.refused("make a wrapper look like torch's own")
     return function
 
 

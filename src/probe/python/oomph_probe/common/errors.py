@@ -81,10 +81,21 @@ class Errors:
 
     def let_pass(self) -> None:
         """Raises again what a handler has raised, unless somebody watches for it who gives it to the program later."""
-        if self.is_theirs is None and self.is_a_handlers is not None:
+        if self.is_theirs is None:
             error = sys.exc_info()[1]
-            if self.is_a_handlers(error):
+            if self.comes_of_a_handler(error):
                 raise error  # type: ignore[misc]
+
+    def comes_of_a_handler(self, error: BaseException | None) -> bool:
+        """A hook of audits that has refused something of ours may refuse that it is looked at as well."""
+        try:
+            return self.is_a_handlers is not None and bool(self.is_a_handlers(error))
+        except Exception:
+            return False
+        except BaseException as refused:
+            if self.is_refusal is None or not self.is_refusal(refused):
+                raise
+            return False
 
     def is_the_programs(self, error: BaseException | None) -> bool:
         """Keeps one that is, until whoever watches takes it."""

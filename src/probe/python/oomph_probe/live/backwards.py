@@ -107,6 +107,6 @@ class Backwards:
                 stats = self.allocator.stats(self.device)
                 self.most = max(self.most, stats["allocated_bytes"]["all"]["current"])
             self.spent_ns += monotonic_ns() - began
-        except Exception:
+        except BaseException:
             self.step = 0
-            errors.ours("read the beginning of a backward")
+            errors.refused("read the beginning of a backward")

@@ -55,6 +55,8 @@ class Loaders:
                 self.tell([dict(known) for known in self.known])
         except Exception:
             errors.foreseen("look at a DataLoader")
+        except BaseException:
+            errors.refused("look at a DataLoader")
 
     def keep(self, found: Line, pids: list[int]) -> None:
         for known in self.known:

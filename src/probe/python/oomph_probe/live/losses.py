@@ -56,8 +56,8 @@ class Losses:
             errors.foreseen("read a loss")
             self.is_over = True
             return False
-        except Exception:
-            errors.ours("read a loss")
+        except BaseException:
+            errors.refused("read a loss")
             self.is_over = True
             return False
         finally:
@@ -125,8 +125,8 @@ class Losses:
         except RuntimeError:
             errors.foreseen("read the last losses")
             self.is_over = True
-        except Exception:
-            errors.ours("read the last losses")
+        except BaseException:
+            errors.refused("read the last losses")
             self.is_over = True
 
     def line(self) -> Line | None:

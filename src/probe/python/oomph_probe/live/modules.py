@@ -110,8 +110,8 @@ class Modules:
             self.stack.append((id(module), outer))
             self.classes.setdefault(id(module), type(module).__name__)
             self.note(id(module))
-        except Exception:
-            errors.ours("enter a module")
+        except BaseException:
+            errors.refused("enter a module")
 
     def see_inputs(self, module: Module, inputs: Any) -> None:
         """What the step's first module is given says how large the step is."""
@@ -132,8 +132,8 @@ class Modules:
                     self.mark_nodes(output, id(module))
                     self.note(outer)
                     return
-        except Exception:
-            errors.ours("leave a module")
+        except BaseException:
+            errors.refused("leave a module")
 
     def is_of_the_step(self) -> bool:
         """The training's thread, or one of the engine's that computes an activation again; not a replica's."""
@@ -185,8 +185,8 @@ class Modules:
             if self.marks is marks and marks is not None:
                 try:
                     self.note(label)
-                except Exception:
-                    errors.ours("mark backward")
+                except BaseException:
+                    errors.refused("mark backward")
 
         return note
 

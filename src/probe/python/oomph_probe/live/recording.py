@@ -65,8 +65,8 @@ class Recording:
             for name in names:
                 setattr(entries, name, self.noticing(getattr(entries, name)))
             return ENTRY in names
-        except Exception:
-            errors.ours("wrap the recording")
+        except BaseException:
+            errors.refused("wrap the recording")
             return False
 
     def knows_clearing(self) -> bool:
@@ -107,8 +107,8 @@ class Recording:
         try:
             if self.can_clear and self.began_on is not None:
                 self.call_entry(None, clears=True)
-        except Exception:
-            errors.ours("hand the recording over")
+        except BaseException:
+            errors.refused("hand the recording over")
 
     def begin(self) -> bool:
         """Called before the program's first allocation. False if the program records already."""

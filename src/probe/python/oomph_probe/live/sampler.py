@@ -267,9 +267,9 @@ class Sampler:
             if self.stopping or wire.is_urgent or now - self.flushed_at >= TOGETHER * self.interval:
                 self.flushed_at = now
                 wire.flush(SEND)
-        except Exception:
+        except BaseException:
             # No error here may reach the program's output; the next tick tries again.
-            errors.ours("take a reading")
+            errors.refused("take a reading")
             self.tell_of_errors()
 
     def tell_of_errors(self) -> None:

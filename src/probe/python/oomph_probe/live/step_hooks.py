@@ -82,8 +82,8 @@ class StepHooks:
                 now = monotonic_ns()
                 if now >= steps.due_ns:
                     hooks.begin(optimizer, now)
-            except Exception:
-                errors.ours("before a step")
+            except BaseException:
+                errors.refused("before a step")
 
         def after_step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
             try:
@@ -93,8 +93,8 @@ class StepHooks:
                     now = steps.ended_at = monotonic_ns()
                     if now >= steps.due_ns:
                         hooks.look(optimizer, now)
-            except Exception:
-                errors.ours("after a step")
+            except BaseException:
+                errors.refused("after a step")
 
         # torch.compile must not look into the hooks where a program compiles its optimizer's step.
         for hook in (before_step, after_step):
@@ -112,8 +112,8 @@ class StepHooks:
             now = steps.ended_at = monotonic_ns()
             if now >= steps.due_ns:
                 self.look_after_backward(now)
-        except Exception:
-            errors.ours("after a backward")
+        except BaseException:
+            errors.refused("after a backward")
         return True
 
     def look_after_backward(self, now: int) -> None:

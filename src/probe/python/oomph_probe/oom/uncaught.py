@@ -54,8 +54,8 @@ class Uncaught:
                     raise
 
             child.run = watched
-        except Exception:
-            errors.ours("watch a child of multiprocessing")
+        except BaseException:
+            errors.refused("watch a child of multiprocessing")
 
     def left_run(self, error: BaseException) -> None:
         try:
@@ -63,8 +63,8 @@ class Uncaught:
                 # What the child prints is what it would print without the frame of ours.
                 error.__traceback__ = error.__traceback__.tb_next
             self.left_child = is_oom(error)
-        except Exception:
-            errors.ours("look at what ends a child of multiprocessing")
+        except BaseException:
+            errors.refused("look at what ends a child of multiprocessing")
 
     def is_oom(self) -> bool:
         """Whether this process ends by one; to be asked while it exits."""

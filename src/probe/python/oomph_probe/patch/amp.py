@@ -92,8 +92,8 @@ class Amp:
                 return
             if context.device == self.device and not in_library():
                 self.stop("the program uses autocast itself; the patch is off from that step on")
-        except Exception:
-            errors.ours("see autocast entered")
+        except BaseException:
+            errors.refused("see autocast entered")
 
     def wrap_call(self, cls: type) -> None:
         if cls in self.classes:

@@ -118,8 +118,8 @@ class LoaderArguments:
                 self.counts[name] = count = self.counts.get(name, 0) + 1
                 self.outcomes.apply(name, "%s in %d DataLoader%s" % (words, count, "" if count == 1 else "s"))
             return given.args, given.kwargs
-        except Exception:
-            errors.ours("change a DataLoader")
+        except BaseException:
+            errors.refused("change a DataLoader")
             return args, kwargs
 
     def changed(self, given: Given, name: str) -> tuple[str, str] | None:

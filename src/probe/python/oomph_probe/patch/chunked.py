@@ -178,8 +178,8 @@ class Chunks:
                 taken = logits.numel() * logits.element_size()
                 of_chunk = taken * self.rows_of(logits) // len(logits)
                 self.note(len(logits), logits.shape[1], max(taken - MADE * of_chunk, 0))
-            except Exception:
-                errors.ours("note a cross-entropy")
+            except BaseException:
+                errors.refused("note a cross-entropy")
         return self.node.apply(logits, target, asked, autocast_of(self.torch, logits.device.type))
 
     def rows_of(self, logits: Any) -> int:

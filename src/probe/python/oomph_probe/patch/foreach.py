@@ -69,8 +69,8 @@ class NoForeach:
                 return made
             self.note()
             return False, False
-        except Exception:
-            errors.ours("choose how an optimizer steps")
+        except BaseException:
+            errors.refused("choose how an optimizer steps")
             return made
 
     def note(self) -> None:

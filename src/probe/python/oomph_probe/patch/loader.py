@@ -83,8 +83,8 @@ class Loader:
                 % (self.new, self.old, self.count, "" if self.count == 1 else "s"),
             )
             return args, kwargs, asked
-        except Exception:
-            errors.ours("change a batch")
+        except BaseException:
+            errors.refused("change a batch")
             return args, kwargs, None
 
 

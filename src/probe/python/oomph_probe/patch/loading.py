@@ -103,8 +103,8 @@ class LoadToCpu:
             elif self.count == 0:
                 self.outcomes.decline(NAME, left)
             return left is None
-        except Exception:
-            errors.ours("look at a checkpoint")
+        except BaseException:
+            errors.refused("look at a checkpoint")
             return False
 
 

@@ -77,8 +77,8 @@ class Offload:
         def disable(*args: Any, **kwargs: Any) -> Any:
             try:
                 leave(FORBIDDEN)
-            except Exception:
-                errors.ours("take hooks off")
+            except BaseException:
+                errors.refused("take hooks off")
             return original(*args, **kwargs)
 
         self.autograd._saved_tensors_hooks_disable = disable
@@ -148,8 +148,8 @@ class Offload:
             autograd._push_saved_tensors_default_hooks(*hooks)
             self.hooks = hooks
             return True
-        except Exception:
-            errors.ours("put hooks around a forward")
+        except BaseException:
+            errors.refused("put hooks around a forward")
             self.stop("hooks could not be put around the forward")
             return False
 
@@ -163,8 +163,8 @@ class Offload:
                 # Told once, with what was measured.
                 self.outcomes.said[NAME] = "applied", self.words()
                 self.outcomes.measure(NAME, "step", None, self.told, self.clock.found)
-        except Exception:
-            errors.ours("take hooks off a forward")
+        except BaseException:
+            errors.refused("take hooks off a forward")
 
 
 def inside(outer: Callable[..., Any], inner: Callable[..., Any]) -> Callable[..., Any]:

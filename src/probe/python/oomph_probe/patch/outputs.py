@@ -97,8 +97,8 @@ class OutputsToRam:
             # As it is stored: newer arguments refuse to be set once they are in use.
             settings[ARGUMENT] = self.steps
             return (typed,)
-        except Exception:
-            errors.ours("lower " + ARGUMENT)
+        except BaseException:
+            errors.refused("lower " + ARGUMENT)
             return None
 
     def put_back(self, trainer: Any, before: tuple[Any] | None) -> None:
@@ -106,8 +106,8 @@ class OutputsToRam:
             settings = vars(trainer.args)
             if before is not None and settings[ARGUMENT] == self.steps:
                 settings[ARGUMENT] = before[0]
-        except Exception:
-            errors.ours("put back " + ARGUMENT)
+        except BaseException:
+            errors.refused("put back " + ARGUMENT)
 
 
 def bytes_of(outputs: Any) -> int:

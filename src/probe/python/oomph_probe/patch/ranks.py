@@ -159,8 +159,8 @@ def changed_by(change: Callable[..., Any], *args: Any) -> Any:
     """What an argument becomes; None where it stays, or where that fails."""
     try:
         return change(*args)
-    except Exception:
-        errors.ours("change how ranks divide a model")
+    except BaseException:
+        errors.refused("change how ranks divide a model")
         return None
 
 

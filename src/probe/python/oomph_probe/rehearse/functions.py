@@ -156,8 +156,8 @@ class Watch:
                 # In an optimizer's step there are no gradients.
                 if isinstance(error, roots.torch.cuda.OutOfMemoryError) and inside.may_train:
                     self.fails(frame)
-        except Exception:
-            errors.ours("note a compiled function's call")
+        except BaseException:
+            errors.refused("note a compiled function's call")
 
     def begins(self, frame: FrameType, function: Any, args: Any, kwargs: Any) -> None:
         roots = self.roots

@@ -384,6 +384,9 @@ class Roots:
         except Exception as error:
             errors.foreseen("note a model's call")
             self.latest, self.why_not = None, repr(error)[:160]
+        except BaseException:
+            errors.refused("note a model's call")
+            self.latest, self.why_not = None, "something of the program's refused it"
         return False
 
     def device_of(self, module: Module) -> Any:
@@ -442,6 +445,8 @@ class Roots:
         except Exception as error:
             errors.ours("an OOM left a call")
             self.why_not = repr(error)[:160]
+        except BaseException:
+            errors.refused("an OOM left a call")
         finally:
             self.rounds.end()
         return None
