@@ -74,6 +74,8 @@ pub(crate) enum GateSight {
     Nvml,
     /// Only time.
     Blind,
+    /// No device was ever known, neither to NVML nor to a process of the run: there is no memory to come back.
+    NoDevice,
 }
 
 #[derive(Debug)]
@@ -159,7 +161,10 @@ impl Gate {
 
     /// NVML stopped answering: from now on only time decides.
     pub(crate) fn lose_nvml(&mut self) {
-        self.sight = GateSight::Blind;
+        self.sight = match self.sight {
+            GateSight::Nvml | GateSight::Blind => GateSight::Blind,
+            GateSight::NoDevice => GateSight::NoDevice,
+        };
     }
 
     pub(crate) fn verdict(&mut self, now: Moment) -> GateVerdict {
@@ -173,6 +178,7 @@ impl Gate {
         }
         let waited = now.since(self.waiting_since);
         let blind = match (self.sight, self.watched.is_empty()) {
+            (GateSight::NoDevice, _) => return GateVerdict::Open,
             (GateSight::Blind, _) => Some("NVML does not answer"),
             (GateSight::Nvml, true) => Some("the device that the run used is unknown"),
             (GateSight::Nvml, false) => None,
@@ -214,7 +220,7 @@ impl Gate {
         if self.awaited.is_empty() {
             return None;
         }
-        if self.sight == GateSight::Blind {
+        if self.sight != GateSight::Nvml {
             let words = "without NVML other processes on the GPU cannot be seen; not relaunched";
             return Some(GateVerdict::Refused(words.into()));
         }
@@ -415,6 +421,21 @@ mod tests {
         );
         assert!(matches!(gate.verdict(at(1.0)), GateVerdict::Wait(why) if why.contains("unknown")));
         assert_eq!(gate.verdict(at(5.0)), GateVerdict::Open);
+    }
+
+    #[test]
+    fn where_no_device_was_ever_known_nothing_is_waited_for() {
+        let timing = GateTiming::default();
+        let new = || Gate::new(Moment::ZERO, timing, [], None, vec![], GateSight::NoDevice);
+        let (mut gate, mut awaiting) = (new(), new().awaiting(vec![Pid(7)]));
+        assert_eq!(gate.verdict(Moment::ZERO), GateVerdict::Open);
+        gate.lose_nvml();
+        assert_eq!(gate.verdict(Moment::ZERO), GateVerdict::Open);
+        // Whom the user waits for cannot be seen.
+        assert!(matches!(
+            awaiting.verdict(Moment::ZERO),
+            GateVerdict::Refused(_)
+        ));
     }
 
     #[test]

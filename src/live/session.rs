@@ -520,6 +520,14 @@ impl Session {
         matches!(self.state.nvml, Some(NvmlState::Live { .. }))
     }
 
+    /// Whether the last run may have had memory on a device of which nothing is seen: one was known before, a process of
+    /// the run has initialised CUDA, or memory ran out.
+    pub(crate) fn may_have_used_a_device(&self) -> bool {
+        let run = self.state.run();
+        !self.state.devices.is_empty()
+            || run.is_some_and(|run| !run.ranks.is_empty() || run.oom_count > 0)
+    }
+
     /// The devices of this node that the last run used, with their usage before the first run. For a run
     /// that died before its first sample: by its OOM, or by the devices that it could see.
     pub(crate) fn devices_of_last_run(&self) -> Vec<(Uuid, Option<Bytes>)> {

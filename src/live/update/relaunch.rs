@@ -501,7 +501,8 @@ impl SessionController {
                 session.pids_of_last_run(),
                 match session.sees_devices() {
                     true => GateSight::Nvml,
-                    false => GateSight::Blind,
+                    false if session.may_have_used_a_device() => GateSight::Blind,
+                    false => GateSight::NoDevice,
                 },
             )
             .awaiting(next.awaited.clone())

@@ -323,6 +323,22 @@ fn is_launch(effect: &SessionEffect) -> bool {
     matches!(effect, SessionEffect::Launch { run, .. } if *run == RunNumber(2))
 }
 
+/// A typed command that fails before it uses a device, on a machine without NVML: its relaunch waits for nothing.
+#[test]
+fn where_no_device_was_ever_known_a_relaunch_follows_at_once() {
+    let mut told = DrivenSession::running(OnOom::Ask);
+    let command = told.controller.session.command().clone();
+    told.tell(Message::Chosen(ui::Effect::Relaunch {
+        remedies: Vec::new(),
+        command: Some(command),
+    }));
+    told.exit(1);
+    told.wait(0);
+    let effects = told.tell(Message::Report(KeeperReport::Swept { left: Vec::new() }));
+    assert!(effects.iter().any(is_launch), "{effects:?}");
+    assert_eq!(told.phase(), PhaseName::Starting);
+}
+
 #[test]
 fn a_disk_that_never_answers_holds_up_no_exit() {
     let mut told = DrivenSession::running(OnOom::Exit);
