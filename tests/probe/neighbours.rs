@@ -309,6 +309,57 @@ if 'OOMPH_PROBE_SOCKET' in os.environ: open(os.environ['REFUSED'], 'w').write(' 
     }
 }
 
+/// As reloaders, picklers and test runners do: they read what each module has, load it again, or take it out.
+#[test]
+fn a_program_that_goes_through_all_modules_is_not_hurt_by_ours() {
+    let place = Place::new();
+    let walks = "\
+def read():
+    import inspect, os
+    for name, module in list(sys.modules.items()):
+        if name != '__main__' and type(module) is type(sys):
+            spec = module.__spec__
+            assert spec.name and spec.loader is not spec and module.__name__
+            place = getattr(module, '__file__', None)
+            assert place is None or os.stat(place), place
+            repr(module), vars(module), dir(module), list(getattr(module, '__path__', []))
+            getattr(module, 'no_such_name', None), getattr(module, '__version__', None)
+            inspect.getdoc(module)
+def reload():
+    import importlib
+    for name, module in list(sys.modules.items()):
+        if 'oomph' in name:
+            try:
+                importlib.reload(module)
+            except ImportError:
+                pass
+def purge():
+    for name in list(sys.modules):
+        if name.partition('.')[0] not in sys.modules_before:
+            del sys.modules[name]
+";
+    for walk in ["read", "reload", "purge"] {
+        let text = format!(
+            "\
+import sys, torch, time
+sys.modules_before = {{name for name in sys.modules if 'oomph' not in name}} | {{'sitecustomize'}}
+{walks}
+parameters = [torch.empty(1 << 20)]
+optimizer = torch.optim.Adam(parameters)
+for step in range(6):
+    if step == 3: {walk}()
+    optimizer.step()
+    time.sleep(0.02)
+{walk}()
+print('done')"
+        );
+        let program = Program::script(&place, "train.py", &text);
+        let ended = program.run(&place);
+        assert_eq!(ended, program.run_bare(), "{walk}");
+        ended.expect("done");
+    }
+}
+
 #[test]
 fn a_failing_import_comes_through_unchanged() {
     let place = Place::new();

@@ -22,12 +22,15 @@ def _start():
     if sys.version_info >= (3, 8):
         # importlib.util would take longer than everything else here; this is what it would return.
         from _frozen_importlib_external import SourceFileLoader as Loader
+        # Programs that go through sys.modules (reloaders) take it that each module has a spec.
+        from _frozen_importlib import ModuleSpec
         if sys.pycache_prefix:
             # Nothing of ours is kept where the user's bytecode is, this file included.
             try:
                 place = os.path.join(here, "oomph-probe", "beside.py")
                 loader = Loader("_oomph_beside", place)
                 beside = type(sys)("_oomph_beside")
+                beside.__spec__ = ModuleSpec("_oomph_beside", None, origin=place)
                 exec(loader.source_to_code(loader.get_data(place), "<oomph-probe/beside.py>"), beside.__dict__)
                 beside.take_back(__spec__.cached, sys.pycache_prefix)
                 sys.modules["_oomph_beside"] = beside
@@ -38,6 +41,7 @@ def _start():
         try:
             hook = type(sys)("_oomph_hook")
             hook.__file__ = os.path.join(here, "oomph-probe", "hook.py")
+            hook.__spec__ = ModuleSpec("_oomph_hook", None, origin=hook.__file__)
             code = Loader("_oomph_hook", hook.__file__).get_code("_oomph_hook")
             # As the hook does with what it loads.
             import _imp

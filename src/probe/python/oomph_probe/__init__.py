@@ -172,6 +172,7 @@ oom/ When memory has run out:
 """
 import os
 import sys
+from _frozen_importlib import ModuleSpec
 
 # The probe's state in this process, once torch was imported.
 here = None
@@ -201,6 +202,8 @@ def make_folders() -> None:
     for name in ("common", "knobs", "patch", "live", "rehearse", "oom"):
         folder = type(sys)("%s.%s" % (__name__, name))
         place = os.path.join(os.path.dirname(__file__), name)
+        folder.__spec__ = ModuleSpec(folder.__name__, None, is_package=True)
+        folder.__spec__.submodule_search_locations = [place]
         setattr(folder, "__path__", [place])
         if hook is not None:
             getattr(hook, "watch_folder")(place)

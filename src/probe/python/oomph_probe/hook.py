@@ -8,6 +8,7 @@ failing import is the program's own: it is neither caught nor wrapped.
 """
 import os
 import sys
+from _frozen_importlib import ModuleSpec
 from _frozen_importlib_external import FileFinder, SourceFileLoader
 from _thread import get_ident
 
@@ -87,8 +88,7 @@ def keep_compiled(code: "Any", path: str) -> None:
         if not os.path.exists(cache_from_source(path)):
             found: Any = sys.modules.get("_oomph_compiled")
             if found is None:
-                found = type(sys)("_oomph_compiled")
-                found.__file__ = os.path.join(os.path.dirname(__file__), "compiled.py")
+                found = new_module("_oomph_compiled", os.path.join(os.path.dirname(__file__), "compiled.py"))
                 # Not by a loader of ours, which would ask for this.
                 own: Any = SourceFileLoader("_oomph_compiled", found.__file__).get_code("_oomph_compiled")
                 exec(named(own, found.__file__), found.__dict__)
@@ -228,9 +228,15 @@ def is_refusal(error: BaseException) -> bool:
 def run_by_itself(name: str, *path: str) -> "Any":
     """A file of the package, without the package. importlib.util would take longer than everything else here; this is
     what it would return."""
-    module: Any = type(sys)(name)
-    module.__file__ = os.path.join(os.path.dirname(__file__), *path)
+    module = new_module(name, os.path.join(os.path.dirname(__file__), *path))
     loader_of_ours()(name, module.__file__).exec_module(module)
+    return module
+
+
+def new_module(name: str, path: str) -> "Any":
+    """Programs that go through sys.modules (reloaders, inspectors) take it that each module has a spec."""
+    module: Any = type(sys)(name)
+    module.__file__, module.__spec__ = path, ModuleSpec(name, None, origin=path)
     return module
 
 
