@@ -168,13 +168,15 @@ pub(super) fn grammars() -> &'static [LauncherGrammar] {
 
 /// The launcher that is called at `at`, and the number of words of the call.
 pub(super) fn launcher_at(words: &[Word], at: usize) -> Option<(&'static LauncherGrammar, usize)> {
+    let called = text(words.get(at)?);
+    // Once for all launchers: a command may have tens of thousands of words, and each is asked about.
+    let file = Path::new(called).file_name().and_then(|name| name.to_str());
     let is_called = |call: &[String]| {
-        call.iter().enumerate().all(|(k, part)| {
-            words.get(at + k).map(text).is_some_and(|word| {
-                let file = || Path::new(word).file_name().and_then(|name| name.to_str());
-                word == part || k == 0 && file() == Some(part)
-            })
-        })
+        let Some((first, rest)) = call.split_first() else {
+            return false;
+        };
+        let follows = |(k, part): (usize, &String)| words.get(at + 1 + k).map(text) == Some(part);
+        (called == first || file == Some(first)) && rest.iter().enumerate().all(follows)
     };
     grammars()
         .iter()
