@@ -291,7 +291,7 @@ impl MessageAssembler {
         };
         // A line with a message's words that was rejected is an echo of source code; joined to
         // other lines it would no longer look like one.
-        let is_refused = WordingTable::get().may_match(text);
+        let is_refused = WordingTable::get().has_words(text);
         if is_refused || beginning.rank != rank && rank.is_some() {
             return false;
         }

@@ -122,6 +122,16 @@ impl WordingTable {
         gate.is_match(&line.compact)
     }
 
+    /// Whether a line has all the words of a message; one with the first of them alone may be the end of another message.
+    pub fn has_words(&self, line: &CompactLine) -> bool {
+        if !self.may_match(line) {
+            return false;
+        }
+        let lower = line.compact.to_ascii_lowercase();
+        self.texts()
+            .any(|text| text.find(&line.compact, &lower).is_some())
+    }
+
     /// The messages in a line, by the first row whose words it has.
     pub fn read(&self, line: &CompactLine, earlier: StreamContext) -> Vec<OomReading> {
         if !self.may_match(line) {
