@@ -6,7 +6,7 @@ use super::foreign_process;
 use super::oom_context::OomContext;
 use super::situation::Situation;
 use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
-use crate::oom::{OomKind, OomSource};
+use crate::oom::{OomKind, OomSign, OomSource};
 
 pub(super) const CAUSE: CauseSpec =
     CauseSpec::new("no room for a library's memory", examine).explains_capacity();
@@ -20,7 +20,11 @@ fn examine(case: &OomContext) -> Option<Finding> {
     if !is_librarys || case.needed().is_some() && !case.by_last_sample {
         return None;
     }
-    let who = case.kind.spec().component;
+    let library = library(case);
+    let who = match &library {
+        Some(library) => library.name,
+        None => case.kind.spec().component,
+    };
     let full = case.reserved.zip(case.capacity);
     let full = full.filter(|(reserved, of)| reserved.fraction_of(*of) >= Some(NEARLY_ALL));
     let (certainty, headline) = match full {
@@ -42,12 +46,145 @@ fn examine(case: &OomContext) -> Option<Finding> {
     Some(
         case.finding(Cause::LibraryMemory, certainty, headline)
             .says("The allocation that failed was outside PyTorch's allocator.")
-            .says_if(takes(case.kind))
+            .says_if(
+                library
+                    .as_ref()
+                    .map(|library| library.takes)
+                    .or_else(|| takes(case.kind)),
+            )
             .says_if(at.map(|call| format!("It is {}.", call.shown())))
             .says(foreign_process::clause_sentence(case))
             .says_if(case.caveat())
-            .advises(advice(case))
+            .advises(match library {
+                Some(library) => library.advice(case),
+                None => advice(case),
+            })
             .at(case.stack.own().map(|call| call.source()).as_ref()),
+    )
+}
+
+/// A library whose name the message has.
+struct Library {
+    name: &'static str,
+    /// What it takes its memory for.
+    takes: &'static str,
+    /// What is its own to change.
+    own: &'static [(&'static str, &'static str)],
+    /// Whether it runs beside PyTorch, whose cache may be what left no room.
+    is_beside_torch: bool,
+}
+
+const CUFFT: Library = Library {
+    name: "cuFFT",
+    takes: "Each shape, type and direction has a plan with a workspace of its own, and torch keeps up to 4096 of them.",
+    own: &[
+        (
+            "fewer plans that are kept",
+            "torch.backends.cuda.cufft_plan_cache.max_size = 16, or .clear()",
+        ),
+        (
+            "sizes that are powers of 2, 3, 5 and 7",
+            "others take a larger workspace",
+        ),
+    ],
+    is_beside_torch: true,
+};
+
+const CUSOLVER: Library = Library {
+    name: "cuSOLVER",
+    takes: "It takes a handle at its first use, and a workspace that grows with the matrices and their number.",
+    own: &[
+        (
+            "fewer matrices at a time",
+            "a loop over pieces of the batch",
+        ),
+        (
+            "another library",
+            "torch.backends.cuda.preferred_linalg_library(\"magma\")",
+        ),
+        (
+            "on the CPU",
+            "matrix.cpu(): MAGMA's and LAPACK's workspaces lie in RAM there",
+        ),
+    ],
+    is_beside_torch: true,
+};
+
+const CUSPARSE: Library = Library {
+    name: "cuSPARSE",
+    takes: "A product with a sparse matrix has a workspace that grows with its entries. INSUFFICIENT_RESOURCES may also mean sizes that it does not take.",
+    own: &[
+        (
+            "a smaller or sampled graph at a time",
+            "fewer nodes, edges or features in a batch",
+        ),
+        ("the matrix in rows", "one product for each piece"),
+    ],
+    is_beside_torch: true,
+};
+
+const RMM: Library = Library {
+    name: "RMM, RAPIDS' memory manager,",
+    takes: "Its exception is Python's MemoryError, though the memory is the GPU's: RAM is not short.",
+    own: &[
+        (
+            "data that may move to RAM",
+            "cudf.set_option(\"spill\", True); dask-cuda: device_memory_limit",
+        ),
+        (
+            "memory that GPU and host share",
+            "rmm.reinitialize(managed_memory=True), slower",
+        ),
+        (
+            "pieces at a time",
+            "dask_cudf, read_parquet by row groups or columns",
+        ),
+    ],
+    is_beside_torch: false,
+};
+
+const DALI: Library = Library {
+    name: "DALI",
+    takes: "Its decoders and the batches that it has prepared lie beside PyTorch's cache.",
+    own: &[
+        (
+            "fewer batches in advance",
+            "prefetch_queue_depth=1, a smaller batch_size of the pipeline",
+        ),
+        (
+            "a smaller decoder",
+            "device_memory_padding and host_memory_padding of fn.decoders.image; device=\"cpu\" decodes in RAM",
+        ),
+    ],
+    is_beside_torch: true,
+};
+
+fn library(case: &OomContext) -> Option<&'static Library> {
+    match case.sign()? {
+        OomSign::Cufft => Some(&CUFFT),
+        OomSign::Cusolver => Some(&CUSOLVER),
+        OomSign::Cusparse => Some(&CUSPARSE),
+        OomSign::Rmm => Some(&RMM),
+        OomSign::Dali => Some(&DALI),
+        _ => None,
+    }
+}
+
+impl Library {
+    fn advice(&self, case: &OomContext) -> Vec<Phrase> {
+        let own = self.own.iter().map(|(what, how)| because(what, how));
+        let room = match self.is_beside_torch {
+            true => leave_room(),
+            false => case.see_who_is_there(),
+        };
+        own.chain([room]).collect()
+    }
+}
+
+fn leave_room() -> Phrase {
+    because(
+        "leave memory for other libraries",
+        "torch.cuda.set_per_process_memory_fraction(0.9)",
     )
 }
 
@@ -72,10 +209,7 @@ fn takes(kind: OomKind) -> Option<&'static str> {
 
 fn advice(case: &OomContext) -> Vec<Phrase> {
     let kind = case.kind;
-    let leave = because(
-        "leave memory for other libraries",
-        "torch.cuda.set_per_process_memory_fraction(0.9)",
-    );
+    let leave = leave_room();
     let first = match kind {
         OomKind::Nccl => because(
             "smaller buffers",

@@ -114,6 +114,16 @@ pub enum OomSign {
     MapWorker,
     /// Pages of RAM that were to be locked for a network card.
     LockedPages,
+    /// cuFFT's plans and their workspaces.
+    Cufft,
+    /// cuSOLVER's handle and workspaces.
+    Cusolver,
+    /// cuSPARSE's handle and workspaces.
+    Cusparse,
+    /// RMM's pool, below cuDF and other parts of RAPIDS.
+    Rmm,
+    /// DALI's buffers and decoders.
+    Dali,
     #[serde(other)]
     Other,
 }

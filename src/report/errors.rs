@@ -161,6 +161,11 @@ fn title(of: &OfMessage) -> String {
         (_, Some(OomSign::PageFile)) => " (Windows' page file)",
         (_, Some(OomSign::MapWorker)) => " (a process that prepares data is gone)",
         (_, Some(OomSign::LockedPages)) => " (locked memory)",
+        (_, Some(OomSign::Cufft)) => " (cuFFT)",
+        (_, Some(OomSign::Cusolver)) => " (cuSOLVER)",
+        (_, Some(OomSign::Cusparse)) => " (cuSPARSE)",
+        (_, Some(OomSign::Rmm)) => " (RMM)",
+        (_, Some(OomSign::Dali)) => " (DALI)",
         (_, None | Some(OomSign::Descriptors | OomSign::Other)) if of.suspicion => {
             " (a process was killed)"
         }

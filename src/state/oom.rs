@@ -190,6 +190,11 @@ impl OomIncident {
                 | OomSign::Platform
                 | OomSign::MapWorker
                 | OomSign::LockedPages
+                | OomSign::Cufft
+                | OomSign::Cusolver
+                | OomSign::Cusparse
+                | OomSign::Rmm
+                | OomSign::Dali
                 | OomSign::Other,
             )
             | None => "memory",
