@@ -8,6 +8,7 @@
 mod advised;
 mod attention_scores;
 mod baseline_growth;
+mod beside_training;
 mod capacity;
 mod checkpoint_in_ram;
 mod checkpoint_loading;
@@ -42,6 +43,7 @@ mod odd_batch;
 mod oom_context;
 mod open_files;
 mod optimizer_state;
+mod other_frameworks;
 mod own_ranks;
 mod own_settings;
 mod pinned_memory;

@@ -11,7 +11,9 @@ use super::oom_context::OomContext;
 use super::optimizer_state::alternatives;
 use super::situation::{Situation, StackCall};
 use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
-use super::{driver_refused, leak, own_settings, wrong_size, zero};
+use super::{
+    beside_training, driver_refused, leak, other_frameworks, own_settings, wrong_size, zero,
+};
 use crate::calibration::{
     AUTOCAST_LEAVES, CHECKPOINTING_LEAVES, EIGHT_BIT_ADAM_SAVES, NON_TORCH_AT_MOST,
 };
@@ -424,49 +426,17 @@ fn on_a_tpu(case: &OomContext) -> Finding {
         ])
 }
 
-/// Apple's GPUs: one tensor is larger than Metal lets a buffer be.
-const OF_ONE_BUFFER: [&str; 2] = [
-    "no single tensor that large: a smaller batch, image or sequence, attention that is sliced or fused",
-    "the limit is Metal's for one buffer, however much is free: the watermark's ratio changes nothing",
-];
-
-const OF_MLX: [&str; 3] = [
-    SMALLER_BATCH,
-    "a limit of MLX's own cache: mx.set_cache_limit(BYTES), mx.clear_cache() between steps",
-    "close other programs: the GPU's memory is the RAM",
-];
-
-const OF_ANOTHER_DEVICE: [&str; 3] = [
-    SMALLER_BATCH,
-    "a smaller model, or its parts on several devices",
-    "end other programs that use the device",
-];
-
-/// Where the words may be of something else than memory.
-const OF_RESOURCES: [&str; 2] = [
-    SMALLER_BATCH,
-    "if a smaller batch fails as well: a kernel that needs more than the device has (registers, work-group size), or a device that was lost (the driver's log says so)",
-];
-
-/// What helps on devices without figures of their own.
-fn on_other_devices(case: &OomContext) -> Option<Vec<Phrase>> {
-    let phrases: &[&'static str] = match (case.kind, case.sign()) {
-        (_, Some(OomSign::OneBuffer)) => &OF_ONE_BUFFER,
-        (_, Some(OomSign::Resources)) => &OF_RESOURCES,
-        (OomKind::MlxOom, _) => &OF_MLX,
-        (OomKind::DeviceOom, _) => &OF_ANOTHER_DEVICE,
-        _ => return None,
-    };
-    Some(phrases.iter().copied().map(Phrase::from).collect())
-}
-
 fn without_figures(case: &OomContext) -> Finding {
     if case.kind == OomKind::TpuOom {
         return on_a_tpu(case);
     }
-    let headline = match case.asked() {
-        Some(asked) => with_figures("It ran out of memory", asked),
-        None => "It ran out of memory.".into(),
+    let headline = match (case.asked(), case.allocated) {
+        (Some(asked), Some(allocated)) => with_figures(
+            "It ran out of memory",
+            format!("{asked} with {allocated} allocated"),
+        ),
+        (Some(asked), None) => with_figures("It ran out of memory", asked),
+        (None, _) => "It ran out of memory.".into(),
     };
     let missing: Vec<&str> = [
         ("the requested size", case.requested),
@@ -484,17 +454,9 @@ fn without_figures(case: &OomContext) -> Finding {
             "{missing} {are} unknown, so the cause cannot be determined"
         )))
         .says_if(case.failed_where())
-        .advises(match (case.kind, case.stack.doing(Situation::Pipeline)) {
-            (OomKind::Jax, _) => vec![
-                SMALLER_BATCH.into(),
-                because("recompute activations", "jax.checkpoint"),
-                because(
-                    "beside another process, or PyTorch in this one",
-                    "XLA_PYTHON_CLIENT_PREALLOCATE=false, or a smaller XLA_PYTHON_CLIENT_MEM_FRACTION",
-                ),
-            ],
-            (_, Some(call)) => of_pipeline(&call),
-            (_, None) => on_other_devices(case).unwrap_or_else(|| vec![SMALLER_BATCH.into()]),
+        .advises(match case.stack.doing(Situation::Pipeline) {
+            Some(call) => of_pipeline(&call),
+            None => other_frameworks::advice(case).unwrap_or_else(|| vec![SMALLER_BATCH.into()]),
         })
 }
 
@@ -528,6 +490,9 @@ fn advice(case: &OomContext) -> Vec<Phrase> {
     }
     if let Some(call) = case.stack.doing(Situation::Pipeline) {
         return of_pipeline(&call);
+    }
+    if let Some(advice) = beside_training::advice(case) {
+        return advice;
     }
     match case.phase {
         Phase::Load if case.built_model().is_some() => training(case),

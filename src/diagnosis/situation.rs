@@ -18,6 +18,18 @@ pub enum Situation {
     OptimizerLoading,
     ModelLoading,
     CheckpointSaving,
+    /// Adapters are added to the weights that they change.
+    Merging,
+    /// What a quantized model leaves unquantized becomes fp32.
+    CastToFp32,
+    /// A model is copied: an average of its weights, a reference.
+    ModelCopy,
+    /// A model is divided among ranks (FSDP, ZeRO 3), and is there as a whole before.
+    Sharding,
+    /// Buffers for the gradients are made while the model is wrapped.
+    GradientBuckets,
+    /// Text is generated, token by token.
+    Generation,
     OptimizerStep,
     /// DeepSpeed's ZeRO 3 gathers parameters for a module.
     ZeroGather,
