@@ -23,6 +23,7 @@ mod finding;
 mod fitted_growth;
 mod foreign_process;
 mod fragmentation;
+mod gpu_in_workers;
 mod held_by_exception;
 mod host_figures;
 mod host_growth;
@@ -137,6 +138,8 @@ causes! {
     OwnRanks: own_ranks,
     /// A process of an earlier run is still alive.
     LeftoverProcess: leftover_process,
+    /// Workers of a DataLoader have memory on the device.
+    GpuInWorkers: gpu_in_workers,
     /// An inference engine has its share of the device.
     InferenceEngine: inference_engine,
     /// A model's loader planned parts of it off the device.

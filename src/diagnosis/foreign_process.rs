@@ -30,13 +30,42 @@ const UNLISTED: Bytes = Bytes::mib(640);
 /// The share of the GPU that must be unaccounted for to suspect an unlisted process.
 pub(super) const NOTABLE_UNNAMED: f64 = 0.1;
 
+/// What a message's figures, in hundredths of a GiB, may be off.
+const ROUNDED: Bytes = Bytes::mib(16);
+
+/// The share of a GPU that JAX takes at its start, unless it is told otherwise (XLA_PYTHON_CLIENT_MEM_FRACTION).
+const JAX_TAKES: f64 = 0.75;
+
 /// The share from which one is likely.
 const MUCH_UNNAMED: f64 = 0.25;
 
 /// Said where a checkpoint is loaded and nothing is known of the others.
 const LOADING_RANKS: &str = "Most likely other ranks of this training, which load the same checkpoint onto this GPU, or another process.";
 
+pub(super) const EACH_WORKER: &str = "Each worker is a process with a CUDA context of its own (300 to 600 MiB) and its own copy of what it puts there.";
+
+/// What helps where workers of a DataLoader use the GPU.
+pub(super) fn of_workers() -> Vec<Phrase> {
+    vec![
+        because(
+            "CPU tensors from the dataset and collate_fn",
+            "each batch moved by the training loop: pin_memory=True, .to(device, non_blocking=True)",
+        ),
+        because(
+            "num_workers=0, if it has to run on the GPU",
+            "one process has it once; or compute it before the training, and load the results",
+        ),
+        because(
+            "no default device in workers",
+            "torch.set_default_device(\"cuda\") and tensors that a dataset keeps on the GPU count as well",
+        ),
+    ]
+}
+
 fn examine(case: &OomContext) -> Option<Finding> {
+    if case.stack.doing(Situation::LoaderWorker).is_some() {
+        return None;
+    }
     match &case.others {
         Some(_) if case.is_beside_an_engine() => None,
         Some(_) => named(case).filter(|finding| finding.cause == Cause::ForeignProcess),
@@ -83,10 +112,12 @@ pub(super) fn named(case: &OomContext) -> Option<Finding> {
         others.iter().max_by_key(|other| other.bytes)?.relation,
     ) {
         (true, _) | (_, Relation::Rank(_)) => Cause::OwnRanks,
+        (_, Relation::LoaderWorker) => Cause::GpuInWorkers,
         (_, Relation::Earlier(_) | Relation::Orphan) => Cause::LeftoverProcess,
         (_, Relation::Stranger | Relation::SameProgram) => Cause::ForeignProcess,
     };
-    let least = match contexts {
+    let are_workers = cause == Cause::GpuInWorkers;
+    let least = match contexts || are_workers {
         true => NOTABLE_CONTEXTS,
         false => NOTABLE,
     };
@@ -125,12 +156,14 @@ pub(super) fn named(case: &OomContext) -> Option<Finding> {
     let plural = if others.len() > 1 { "use" } else { "uses" };
     let sum = case.needed().filter(|needed| *needed + used > capacity);
     let sum = sum.and_then(|_| case.sum(Some((used, "theirs"))));
-    let uses = match contexts {
-        true => format!(
-            "{} other ranks of this training use {used} of this GPU's {capacity}",
-            others.len()
-        ),
-        false => format!("{who} {plural} {used} of the GPU's {capacity}"),
+    let uses = match (contexts, others.len()) {
+        (true, ranks) => {
+            format!("{ranks} other ranks of this training use {used} of this GPU's {capacity}")
+        }
+        (false, workers) if workers > 1 && others.iter().all(Other::is_a_worker) => {
+            format!("{workers} workers of the DataLoader use {used} of the GPU's {capacity}")
+        }
+        (false, _) => format!("{who} {plural} {used} of the GPU's {capacity}"),
     };
     let headline = match sum {
         Some(sum) => with_figures(&uses, sum(capacity)),
@@ -146,6 +179,7 @@ pub(super) fn named(case: &OomContext) -> Option<Finding> {
         (_, _) => None,
     };
     let another_gpu = case.another_gpu();
+    let is_jaxs = largest.is_some_and(|largest| may_be_jaxs(largest, capacity));
     let set_device =
         "give each rank its own GPU: torch.cuda.set_device(LOCAL_RANK) before the first CUDA call";
     let advice = match largest.map(|other| other.relation) {
@@ -160,11 +194,23 @@ pub(super) fn named(case: &OomContext) -> Option<Finding> {
                 "also in imports, and in workers of a DataLoader",
             ),
         ],
-        Some(Relation::Stranger | Relation::SameProgram) | None => vec![
-            another_gpu,
-            "wait until the other process has ended, or ask its owner".into(),
-        ],
+        Some(Relation::Stranger | Relation::SameProgram) | None => {
+            let no_more = because(
+                "no more than it needs, if it is JAX's",
+                "XLA_PYTHON_CLIENT_PREALLOCATE=false in front of that process",
+            );
+            let usual = [
+                another_gpu,
+                "wait until the other process has ended, or ask its owner".into(),
+            ];
+            is_jaxs
+                .then_some(no_more)
+                .into_iter()
+                .chain(usual)
+                .collect()
+        }
         Some(Relation::Rank(_)) => vec![set_device.into()],
+        Some(Relation::LoaderWorker) => of_workers(),
         Some(Relation::Earlier(_)) => {
             vec!["stop the process left over from the earlier run".into()]
         }
@@ -187,6 +233,10 @@ pub(super) fn named(case: &OomContext) -> Option<Finding> {
         .says_if(contexts.then_some(
             "They are no bigger than CUDA contexts: these ranks train on other GPUs, and have touched this one by mistake.",
         ))
+        .says_if(is_jaxs.then_some(
+            "Three quarters of a GPU are what JAX takes at its start, whatever it needs.",
+        ))
+        .says_if(are_workers.then_some(EACH_WORKER))
         .says_if(match largest.map(|other| other.relation) {
             Some(Relation::Orphan) => Some(
                 "It runs the same program, and what started it is gone: most likely it is left over from an earlier run.",
@@ -216,11 +266,21 @@ fn contexts_of_ranks(case: &OomContext, others: &[Other]) -> bool {
     let are_ranks = others
         .iter()
         .all(|other| matches!(other.relation, Relation::Rank(_)));
-    let are_alike = most.scale(ALIKE) <= *least && sizes.len() == others.len();
+    let are_alike = most.scale(ALIKE) <= *least
+        && sizes.len() == others.len()
+        && !others.iter().any(Other::is_a_worker);
     let is_one_of_many = case.oom.rank.is_some() && others.len() >= 2 || others.len() >= 3;
     *most <= NON_TORCH_AT_MOST
         && *least >= SMALLEST_CONTEXT
         && (are_ranks || are_alike && is_one_of_many)
+}
+
+/// Whether a process that nobody knows has just what JAX takes, and a context beside it.
+fn may_be_jaxs(other: &Other, capacity: Bytes) -> bool {
+    let (least, bytes) = (capacity.scale(JAX_TAKES), other.bytes.unwrap_or_default());
+    let is_so_much = bytes + ROUNDED >= least && bytes <= least + NON_TORCH_AT_MOST;
+    let is_strange = matches!(other.relation, Relation::Stranger | Relation::SameProgram);
+    is_so_much && is_strange
 }
 
 /// "kill 4021"
@@ -236,6 +296,7 @@ fn name_of(other: &Other) -> String {
         }
         Relation::Rank(None) => format!("Another process of this same training ({pid})"),
         Relation::Earlier(run) => format!("Process {pid}, left over from run {run},"),
+        Relation::LoaderWorker => format!("A worker of the DataLoader (process {pid})"),
         Relation::Stranger | Relation::SameProgram | Relation::Orphan => {
             match (&other.name, &other.user) {
                 (Some(name), Some(user)) => format!("Process {pid} ({user}'s {name})"),

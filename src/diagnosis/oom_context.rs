@@ -493,6 +493,10 @@ impl Other {
         self.relation == Relation::Stranger && self.name.is_none() && self.user.is_none()
     }
 
+    pub fn is_a_worker(&self) -> bool {
+        self.relation == Relation::LoaderWorker
+    }
+
     pub fn is_engine(&self) -> bool {
         let name = self.name.as_deref().unwrap_or_default();
         let name = name.to_ascii_lowercase();
@@ -506,6 +510,8 @@ pub(super) enum Relation {
     Stranger,
     /// A rank of the same run, on the same device.
     Rank(Option<Rank>),
+    /// A process that loads data for the same run.
+    LoaderWorker,
     /// A process of an earlier run that is still alive.
     Earlier(RunNumber),
     /// It runs the same program for the same user, and what started it is gone.
@@ -660,6 +666,10 @@ fn by_program(run: Option<&Run>, seen: Option<&DeviceProcess>) -> Relation {
 }
 
 fn relation(state: &State, run: Option<&Run>, pid: Pid) -> Relation {
+    let loads = |run: &Run| run.loaders().any(|loader| loader.pids.contains(&pid));
+    if run.is_some_and(loads) {
+        return Relation::LoaderWorker;
+    }
     if let Some(rank) = run.and_then(|run| run.rank_with(pid)) {
         return Relation::Rank(rank.hello.rank);
     }

@@ -88,6 +88,7 @@ fn the_published_names_of_causes_stay() {
         "thrashing",
         "own_ranks",
         "leftover_process",
+        "gpu_in_workers",
         "inference_engine",
         "model_placement",
         "held_by_exception",

@@ -85,6 +85,12 @@ pub(super) fn messages() -> Vec<(&'static str, OomReport, Cause, Certainty)> {
             Likely,
         ),
         (
+            "a worker of a DataLoader",
+            printed("/v/torch/utils/data/_utils/worker.py", "_worker_loop"),
+            GpuInWorkers,
+            Likely,
+        ),
+        (
             "an image that is decoded",
             printed(
                 "/opt/env/lib/python3.11/site-packages/diffusers/pipelines/flux/pipeline_flux.py",
