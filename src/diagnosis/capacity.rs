@@ -257,7 +257,7 @@ fn model_itself(case: &OomContext, room: Bytes) -> Option<Finding> {
         ));
     }
     if let Some(step) = by_optimizer {
-        finding.advice.extend(alternatives(&step, room));
+        finding.advice.extend(alternatives(case, &step, room));
     }
     finding.advice.extend([
         because("parts of it in host memory", "CPU offload"),

@@ -67,39 +67,85 @@ fn summed(case: &OomContext) -> Option<Finding> {
         .says_if(activations)
         .shows([("optimizer state", now.state)]);
     finding.too_large_by = (now.alone() > room).then(|| now.alone() - room);
-    finding.advice = alternatives(&step, room);
+    finding.advice = alternatives(case, &step, room);
     Some(finding)
 }
 
-/// What the step would need otherwise, those that fit first.
-pub(super) fn alternatives(step: &RecordedStep<'_>, room: Bytes) -> Vec<Phrase> {
+/// Which package has an Adam with states of 8 bits.
+fn of_eight_bits(case: &OomContext) -> &'static str {
+    let found = case.rank.and_then(|rank| rank.patchable.as_ref());
+    let Some(installed) = found.and_then(|found| found.installed.as_ref()) else {
+        return "bitsandbytes or torchao";
+    };
+    let has = |name: &str| installed.iter().any(|one| one == name);
+    match (has("bitsandbytes"), has("torchao")) {
+        (true, _) => "bitsandbytes",
+        (false, true) => "torchao.optim.AdamW8bit",
+        (false, false) => "bitsandbytes or torchao, neither is installed there",
+    }
+}
+
+/// What another way to make the step does to the training's numbers, and whether that is more than rounding.
+fn numerics(what: Alternative) -> (&'static str, bool) {
+    match what {
+        Alternative::NoForeach | Alternative::ShardedState(_) | Alternative::Sharded(_) => {
+            ("same numerics", false)
+        }
+        Alternative::Fused | Alternative::InRam => ("equal to rounding", false),
+        Alternative::EightBit
+        | Alternative::Adafactor
+        | Alternative::Momentum
+        | Alternative::Sgd => ("results change", true),
+        Alternative::Bf16 => ("lower precision, results change", true),
+    }
+}
+
+/// What the step would need otherwise: those that fit first, and of these the ones that leave the numbers as they are.
+pub(super) fn alternatives(case: &OomContext, step: &RecordedStep<'_>, room: Bytes) -> Vec<Phrase> {
     let class = step.class();
-    let words = |what: Alternative| match what {
+    let words = |what: Alternative| {
+        match what {
         Alternative::NoForeach => format!("foreach=False in {class}"),
         Alternative::Fused => format!("fused=True in {class}"),
-        Alternative::EightBit => "AdamW with states of 8 bits (bitsandbytes)".into(),
+        Alternative::EightBit => {
+            format!("AdamW with states of 8 bits ({})", of_eight_bits(case))
+        }
         Alternative::Adafactor => "Adafactor".into(),
         Alternative::Momentum => "SGD with momentum".into(),
         Alternative::Sgd => "SGD without momentum".into(),
+        Alternative::InRam => {
+            "the optimizer's state and step in RAM (torchao's CPUOffloadOptimizer, DeepSpeed's offload_optimizer)".into()
+        }
+        Alternative::Bf16 => "parameters in bf16".into(),
         Alternative::ShardedState(gpus) => {
             format!("the optimizer's state sharded over {gpus} GPUs (ZeRO-1)")
         }
         Alternative::Sharded(gpus) => {
             format!("parameters, gradients and state sharded over {gpus} GPUs (FSDP, ZeRO-3)")
         }
+    }
     };
-    let mut all: Vec<(Bytes, String)> = step
+    let mut all: Vec<(Bytes, Alternative)> = step
         .alternatives(room)
         .into_iter()
-        .map(|(what, instead)| (step.needs(&instead), words(what)))
+        .map(|(what, instead)| (step.needs(&instead), what))
         .collect();
-    all.sort_by_key(|(needs, _)| *needs > room);
-    let said = all.into_iter().map(|(needs, words)| {
+    all.sort_by_key(|(needs, what)| (*needs > room, numerics(*what).1));
+    let said = all.into_iter().map(|(needs, what)| {
         let verdict = match needs > room {
             true => format!("{} too much", needs - room),
             false => String::from("fits"),
         };
-        Phrase::from(words).and(": ", format!("needs {needs}, {verdict}"))
+        let costs = match what {
+            Alternative::InRam => {
+                let state = step.as_it_is.state;
+                format!("{}; slower, RAM takes {state}", numerics(what).0)
+            }
+            _ => numerics(what).0.into(),
+        };
+        Phrase::from(words(what))
+            .and(": ", format!("needs {needs}, {verdict}"))
+            .and("; ", costs)
     });
     said.collect()
 }

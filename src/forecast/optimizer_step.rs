@@ -198,6 +198,10 @@ pub enum Alternative {
     Momentum,
     /// SGD without.
     Sgd,
+    /// The same optimizer, whose state and step are in RAM.
+    InRam,
+    /// Parameters, and with them gradients and state, in bf16 where they are in fp32.
+    Bf16,
     /// The state sharded over so many GPUs (ZeRO-1).
     ShardedState(u64),
     /// Parameters, gradients and state sharded over so many (FSDP, ZeRO-3).
@@ -270,7 +274,8 @@ impl<'a> RecordedStep<'a> {
 
     /// What the training needs from then on with a step like this one: forward and backward have the state beside them.
     pub fn needs(&self, step: &OptimizerStep) -> Bytes {
-        let passes = self.passes.map(|passes| passes + step.state);
+        let fewer = self.as_it_is.parameters - step.parameters;
+        let passes = self.passes.map(|passes| passes + step.state - fewer);
         step.total().max(passes.unwrap_or(Bytes::ZERO))
     }
 
@@ -300,6 +305,31 @@ impl<'a> RecordedStep<'a> {
     /// Whether the peak of forward and backward is known, without which nothing says that the next ones fit beside the state.
     pub fn knows_passes(&self) -> bool {
         self.passes.is_some()
+    }
+
+    /// The step with parameters of two bytes, where all that are trained have four.
+    fn in_bf16(&self) -> Option<OptimizerStep> {
+        let (record, now) = (self.record, self.as_it_is);
+        let is_fp32 = record.trained.0 == record.elements.saturating_mul(4);
+        let follows_them = match self.optimizer {
+            // Its state goes by their number.
+            Optimizer::Adam8bit | Optimizer::Adafactor => false,
+            Optimizer::Adam { .. }
+            | Optimizer::Sgd { .. }
+            | Optimizer::RmsProp { .. }
+            | Optimizer::Adagrad
+            | Optimizer::Adadelta
+            | Optimizer::Rprop
+            | Optimizer::OneState => true,
+        };
+        let half = |bytes: Bytes| Bytes(bytes.0 / 2);
+        (is_fp32 && follows_them && record.elements > 0).then(|| OptimizerStep {
+            parameters: now.parameters - half(record.trained),
+            gradients: half(now.gradients),
+            state: half(now.state),
+            temporaries: half(now.temporaries),
+            other: now.other,
+        })
     }
 
     /// What may help, and what the step then needs, each less than it is. Sharded over as few GPUs as suffice for `room`.
@@ -333,7 +363,16 @@ impl<'a> RecordedStep<'a> {
             ),
             (Alternative::Momentum, with(momentum(true), by)),
             (Alternative::Sgd, with(momentum(false), by)),
+            (
+                Alternative::InRam,
+                OptimizerStep {
+                    state: Bytes::ZERO,
+                    temporaries: Bytes::ZERO,
+                    ..now
+                },
+            ),
         ]);
+        all.extend(self.in_bf16().map(|step| (Alternative::Bf16, step)));
         let state_over = |gpus: u64| OptimizerStep {
             state: now.state.scale(1.0 / gpus as f64),
             temporaries: now.temporaries.scale(1.0 / gpus as f64),

@@ -136,6 +136,8 @@ fn each_alternative_needs_less_and_says_how_much() {
         (Alternative::Adafactor, 3.0),
         (Alternative::Momentum, 3.0),
         (Alternative::Sgd, 2.0),
+        (Alternative::InRam, 2.0),
+        (Alternative::Bf16, 2.5),
         (Alternative::ShardedState(6), 2.5),
         (Alternative::Sharded(2), 2.5),
     ];
@@ -150,7 +152,7 @@ fn each_alternative_needs_less_and_says_how_much() {
 }
 
 #[test]
-fn a_step_without_temporaries_or_state_has_nothing_to_save() {
+fn a_step_without_temporaries_or_state_has_only_its_parameters_to_save() {
     let sgd = counted("SGD");
     let one = sgd.trained.0;
     let oom = oom(sgd, [one * 2, one * 2, one * 2]);
@@ -160,7 +162,24 @@ fn a_step_without_temporaries_or_state_has_nothing_to_save() {
         .into_iter()
         .map(|(what, _)| what)
         .collect();
-    assert_eq!(kinds, [Alternative::Sharded(2)]);
+    assert_eq!(kinds, [Alternative::Bf16, Alternative::Sharded(2)]);
+}
+
+#[test]
+fn parameters_of_two_bytes_are_not_halved_again() {
+    let record = counted("AdamW");
+    let one = record.trained.0;
+    let half = OptimizerRecord {
+        elements: one / 2,
+        ..record
+    };
+    let oom = oom(half, [one * 3, one * 3, one * 2]);
+    let step = RecordedStep::new(&oom).unwrap();
+    let all = step.alternatives(Bytes(one * 2));
+    assert!(
+        all.iter().all(|(what, _)| *what != Alternative::Bf16),
+        "{all:?}"
+    );
 }
 
 #[test]

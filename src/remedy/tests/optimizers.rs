@@ -89,14 +89,16 @@ fn out_in_the_optimizers_step_the_sum_is_said_and_what_each_alternative_needs() 
     assert_eq!(
         advice,
         [
-            "AdamW with states of 8 bits (bitsandbytes): needs 15.0 GiB, fits",
-            "Adafactor: needs 12.6 GiB, fits",
-            "SGD with momentum: needs 18.0 GiB, fits",
-            "SGD without momentum: needs 12.0 GiB, fits",
-            "the optimizer's state sharded over 2 GPUs (ZeRO-1): needs 21.0 GiB, fits",
-            "parameters, gradients and state sharded over 2 GPUs (FSDP, ZeRO-3): needs 15.0 GiB, fits",
-            "foreach=False in AdamW: needs 24.6 GiB, 1.50 GiB too much",
-            "fused=True in AdamW: needs 24.0 GiB, 918 MiB too much",
+            "the optimizer's state and step in RAM (torchao's CPUOffloadOptimizer, DeepSpeed's offload_optimizer): needs 12.0 GiB, fits; equal to rounding; slower, RAM takes 12.0 GiB",
+            "the optimizer's state sharded over 2 GPUs (ZeRO-1): needs 21.0 GiB, fits; same numerics",
+            "parameters, gradients and state sharded over 2 GPUs (FSDP, ZeRO-3): needs 15.0 GiB, fits; same numerics",
+            "AdamW with states of 8 bits (bitsandbytes or torchao): needs 15.0 GiB, fits; results change",
+            "Adafactor: needs 12.6 GiB, fits; results change",
+            "SGD with momentum: needs 18.0 GiB, fits; results change",
+            "SGD without momentum: needs 12.0 GiB, fits; results change",
+            "parameters in bf16: needs 15.0 GiB, fits; lower precision, results change",
+            "foreach=False in AdamW: needs 24.6 GiB, 1.50 GiB too much; same numerics",
+            "fused=True in AdamW: needs 24.0 GiB, 918 MiB too much; equal to rounding",
         ]
     );
     // By the finding, and by the step alone where another cause comes first (a cap).
@@ -120,6 +122,26 @@ fn out_in_the_optimizers_step_the_sum_is_said_and_what_each_alternative_needs() 
 }
 
 #[test]
+fn states_of_eight_bits_are_those_of_a_package_that_is_there() {
+    for (installed, said) in [
+        (vec!["bitsandbytes", "torchao"], "8 bits (bitsandbytes):"),
+        (vec!["torchao"], "8 bits (torchao.optim.AdamW8bit):"),
+        (vec![], "neither is installed there"),
+    ] {
+        let mut scene = out(Phase::Optimizer, 22.5, adamw(6.0, 6.0, 5.0));
+        let patchable = Patchable {
+            pid: Pid(100),
+            installed: Some(installed.into_iter().map(String::from).collect()),
+            ..Patchable::default()
+        };
+        scene.add(20.1, EventKind::Patchable(patchable));
+        let advice = finding(&scene).advice;
+        let has = advice.iter().any(|one| one.as_str().contains(said));
+        assert!(has, "{advice:?}");
+    }
+}
+
+#[test]
 fn a_step_that_would_fit_without_its_temporaries_says_that_first() {
     let mut optimizer = adamw(5.0, 5.0, 5.0);
     optimizer.before = Some(gib(20.0));
@@ -128,9 +150,12 @@ fn a_step_that_would_fit_without_its_temporaries_says_that_first() {
     assert_eq!(found.cause, Cause::OptimizerState);
     assert_eq!(
         found.advice[0],
-        "foreach=False in AdamW: needs 20.5 GiB, fits"
+        "foreach=False in AdamW: needs 20.5 GiB, fits; same numerics"
     );
-    assert_eq!(found.advice[1], "fused=True in AdamW: needs 20.0 GiB, fits");
+    assert_eq!(
+        found.advice[1],
+        "fused=True in AdamW: needs 20.0 GiB, fits; equal to rounding"
+    );
 }
 
 #[test]

@@ -33,7 +33,7 @@ CHECKPOINT = "checkpoint"
 # `torch.sparse.mm` is not among the operations that autocast knows: what it is given would be of two types.
 SPARSE = "it computes with sparse matrices, whose products take one type"
 # Optimizers of 8 bits; losses that never make all logits.
-PACKAGES = ("bitsandbytes", "liger_kernel")
+PACKAGES = ("bitsandbytes", "torchao", "liger_kernel")
 
 
 class Census:
