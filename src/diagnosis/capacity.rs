@@ -204,6 +204,12 @@ fn compared(case: &OomContext, needed: Bytes, capacity: Bytes) -> Option<Finding
         finding = finding.shows(parts.chain([("activations + other", other)]));
     }
     finding.advice = advice(case);
+    if case.stack.calls().any(StackCall::is_of_a_notebook) {
+        finding.advice.push(because(
+            "the kernel restarted, if cells ran before",
+            "their variables, and the last traceback, keep tensors on the GPU",
+        ));
+    }
     Some(finding)
 }
 

@@ -202,6 +202,12 @@ impl StackCall<'_> {
         backward && (self.is_in("torch/_tensor.py") || self.is_in("torch/autograd/"))
     }
 
+    /// Whether it is of a notebook's cell.
+    pub fn is_of_a_notebook(&self) -> bool {
+        let cell = ["Cell In[", "<ipython-input-", "Input In ["];
+        cell.iter().any(|begin| self.file.starts_with(begin)) || self.is_in("/ipykernel_")
+    }
+
     /// Whether it moves or converts a module's parameters.
     pub fn moves_a_module(&self) -> bool {
         let moves = ["_apply", "convert"].contains(&self.function);

@@ -8,6 +8,10 @@ use super::{Cause, CauseSpec, Certainty, Finding, Help};
 pub(super) const CAUSE: CauseSpec =
     CauseSpec::new("a free block that was not used", examine).prefers(Help::NoFragmentation);
 
+/// The allocator waits for streams that still use blocks which were freed, gives whole segments back, and asks the driver; for a
+/// block that has become free meanwhile it does not look (a change that does is open as of August 2026: pull request 191302).
+const NOT_MENDED: &str = "Nor does it look again for a block that became free while it gave up (PyTorch issue 189504; no release is known to fix it).";
+
 /// Whether the allocator's own snapshot shows a free block as large as the request, where the GPU had no room.
 pub(super) fn is_unused(case: &OomContext) -> bool {
     let fits = (case.largest_free.zip(case.requested)).is_some_and(|(free, asked)| free >= asked);
@@ -33,10 +37,15 @@ fn examine(case: &OomContext) -> Option<Finding> {
             with_figures("A free block that is large enough was not used", figures),
         )
         .says("PyTorch gives a block only to the stream and the pool that it belongs to.")
+        .says(NOT_MENDED)
         .says_if(pools.map(|bytes| format!("{bytes} is in private pools (CUDA graphs).")))
         .says_if(case.failed_where())
         .shows([("largest free piece", free)])
         .advises([
+            because(
+                "the same call once more",
+                "its memory is there then, if only a stream had not let go of it",
+            ),
             because(
                 "one stream for large tensors",
                 "no torch.cuda.stream around what is large",
