@@ -411,7 +411,7 @@ def measure(place, program, results, may_begin):
                 line = relaunched(place, program, times, truth["peak"], truth["total"])
                 results.keep(place.of(program) / f"relaunch-{times}.jsonl", f"{program.name}-{times}")
                 results.add(name=program.name, what="relaunch", times=times, **line)
-                if line["ran_out"] and may_begin():
+                if line["ran_out"] and may_begin() and not results.has(name=program.name, what="alone", times=times):
                     cap = truth["peak"] / times / truth["total"]
                     alone = without_oomph(place, program, times, cap)
                     results.add(name=program.name, what="alone", times=times, **alone)

@@ -62,7 +62,7 @@ class Workspaces(unittest.TestCase):
             ):
                 there, back = arguments(*shape, dtype)
                 for words, args, measured in (("convolution", there, forward), (convolving.BACKWARD, back, backward)):
-                    said = convolving.workspace(torch, words, args) / (1 << 20)
+                    said = convolving.workspace(torch, words, args, back[0]) / (1 << 20)
                     if (shape[0], name) in IN_PLACE and said and measured > 8:
                         self.assertLess(abs(said / measured - 1), 0.55, (shape, words, name))
                         continue
@@ -71,20 +71,20 @@ class Workspaces(unittest.TestCase):
 
     def test_what_is_laid_out_with_channels_last_takes_none(self):
         there, back = arguments((64, 64, 32, 32), 64, 3, 1, 1, False, torch.float32, last=True)
-        self.assertEqual(convolving.workspace(torch, "convolution", there), 0)
-        self.assertEqual(convolving.workspace(torch, convolving.BACKWARD, back), 0)
+        self.assertEqual(convolving.workspace(torch, "convolution", there, back[0]), 0)
+        self.assertEqual(convolving.workspace(torch, convolving.BACKWARD, back, None), 0)
 
     def test_nothing_is_said_where_cudnn_is_off_tries_or_may_not_use_tf32(self):
-        there, _ = arguments((64, 64, 32, 32), 64, 3, 1, 1, False, torch.float32)
+        there, back = arguments((64, 64, 32, 32), 64, 3, 1, 1, False, torch.float32)
         cudnn = torch.backends.cudnn
         for name, value in (("enabled", False), ("benchmark", True), ("allow_tf32", False)):
             kept = getattr(cudnn, name)
             try:
                 setattr(cudnn, name, value)
-                self.assertEqual(convolving.workspace(torch, "convolution", there), 0, name)
+                self.assertEqual(convolving.workspace(torch, "convolution", there, back[0]), 0, name)
             finally:
                 setattr(cudnn, name, kept)
-        self.assertGreater(convolving.workspace(torch, "convolution", there), 0)
+        self.assertGreater(convolving.workspace(torch, "convolution", there, back[0]), 0)
 
     def test_its_word_in_a_trace_grows_with_the_batch_and_counts_in_the_peak(self):
         made = trace.Trace("cuda:0")

@@ -26,8 +26,9 @@ PADDED = (8, 4)
 ALIGNED = 4
 
 
-def workspace(torch: Torch, name: str, args: Sequence[Any]) -> int:
-    """Its bytes, without the weight's copy, which is small beside them; 0 where it takes next to nothing."""
+def workspace(torch: Torch, name: str, args: Sequence[Any], made: Any) -> int:
+    """Its bytes, without the weight's copy, which is small beside them; 0 where it takes next to nothing. `made` is a
+    forward's output."""
     cudnn: Any = torch.backends.cudnn
     is_backward = name == BACKWARD
     source, weight = args[1:3] if is_backward else args[:2]
@@ -35,13 +36,13 @@ def workspace(torch: Torch, name: str, args: Sequence[Any]) -> int:
     is_single = source.dtype == torch.float32
     if not cudnn.enabled or cudnn.benchmark or (is_single and not cudnn.allow_tf32):
         return 0
-    if is_channels_last(torch, source, weight):
+    if is_channels_last(source, weight):
         return 0
     if not is_single and source.dtype not in (torch.float16, torch.bfloat16):
         return 0
     window, channels = list(weight.shape[2:]), source.shape[1]
     takes_in = bytes_of(source)
-    takes_out = bytes_of(args[0]) if is_backward else outputs(args)
+    takes_out = bytes_of(args[0] if is_backward else made)
     if groups > 1 and groups == channels:
         return 0
     if max(window) == 1 and max(stride) == 1:
@@ -58,27 +59,9 @@ def workspace(torch: Torch, name: str, args: Sequence[Any]) -> int:
     return takes_in + takes_out
 
 
-def is_channels_last(torch: Torch, *tensors: Any) -> bool:
-    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
-    of_rank = formats.get(tensors[0].dim())
-    # A single row is both; torch asks for the strides that are of one alone.
-    return of_rank is not None and any(
-        each.is_contiguous(memory_format=of_rank) and not each.is_contiguous() for each in tensors
-    )
+def is_channels_last(*tensors: Any) -> bool:
+    return any(each.stride(1) == 1 and each.shape[1] > 1 and not each.is_contiguous() for each in tensors)
 
 
 def bytes_of(tensor: Any) -> int:
     return int(tensor.numel() * tensor.element_size())
-
-
-def outputs(args: Sequence[Any]) -> int:
-    """The bytes of what a forward makes."""
-    source, weight, _, stride, padding, dilation, is_transposed, further, groups = args[:9]
-    size = source.shape[0] * (weight.shape[1] * groups if is_transposed else weight.shape[0])
-    for at, length in enumerate(source.shape[2:]):
-        reach = dilation[at] * (weight.shape[2 + at] - 1)
-        if is_transposed:
-            size *= (length - 1) * stride[at] - 2 * padding[at] + reach + further[at] + 1
-        else:
-            size *= (length + 2 * padding[at] - reach - 1) // stride[at] + 1
-    return int(size * source.element_size())

@@ -579,7 +579,7 @@ class Rehearsal:
                     if self.is_new(storage):
                         self.trace.allocate(storage)
         if name in convolving.NAMES and device.type == "cuda" and args[0].device == device:
-            self.trace.take_if_there_is_room(convolving.workspace(self.torch, name, args))
+            self.trace.take_if_there_is_room(convolving.workspace(self.torch, name, args, tensors[0]))
         if name == LOG_SOFTMAX and args[0].dim() == 2:
             self.log_softmax = max(self.log_softmax, tensors[0].untyped_storage().nbytes())
         if name in SOFTMAX and args[0].device == device:
