@@ -56,15 +56,50 @@ fn examine(case: &OomContext) -> Option<Finding> {
             .says_if(case.failed())
             .shows(bytes.map(|bytes| ("logits and loss", bytes)))
             .advises([
-                because(
-                    "a loss that never makes all logits",
-                    "--use_liger_kernel; TRL's SFT: --loss_type chunked_nll; torchtune: LinearCrossEntropyLoss; or the program's own chunked or fused cross-entropy",
-                ),
+                because("a loss that never makes all logits", own_switch(case)),
                 "a smaller batch or shorter sequences: logits shrink in proportion".into(),
                 because("no copy in fp32", "drop .float() on logits; cross_entropy sums in fp32 itself"),
             ])
             .at(case.stack.own().map(|call| call.source()).as_ref()),
     )
+}
+
+/// How the program that is on the stack is told to fuse the loss with the head; one that is built upon others comes first.
+const SWITCHES: [(&[&str], &str); 8] = [
+    (
+        &["/axolotl/"],
+        "in the YAML plugins: [axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin] and cut_cross_entropy: true, or LigerPlugin with liger_fused_linear_cross_entropy: true",
+    ),
+    (
+        &["/llamafactory/", "/llmtuner/"],
+        "enable_liger_kernel: true in the YAML",
+    ),
+    (
+        &["/verl/"],
+        "actor_rollout_ref.model.use_fused_kernels=True",
+    ),
+    (&["/openrlhf/"], "--use_liger_kernel"),
+    (
+        &["/torchtune/"],
+        "LinearCrossEntropyLoss: loss=torchtune.modules.loss.LinearCrossEntropyLoss",
+    ),
+    (
+        &["/megatron/", "/Megatron-LM/"],
+        "--cross-entropy-loss-fusion, and more --tensor-model-parallel-size",
+    ),
+    (
+        &["/trl/trainer/"],
+        "--use_liger_kernel; TRL's SFT also --loss_type chunked_nll",
+    ),
+    (&["/transformers/trainer"], "--use_liger_kernel"),
+];
+
+const OF_ANY: &str = "liger_kernel's or cut_cross_entropy's; torch 2.13 and later: torch.nn.functional.linear_cross_entropy with options";
+
+fn own_switch(case: &OomContext) -> &'static str {
+    let is_there = |files: &[&str]| files.iter().any(|part| case.stack.is_through(part));
+    let of_program = SWITCHES.iter().find(|(files, _)| is_there(files));
+    of_program.map_or(OF_ANY, |(_, switch)| switch)
 }
 
 impl<'a> OomContext<'a> {

@@ -232,6 +232,7 @@ pub struct InFile {
     pub precision: Vec<String>,
     pub recompute: Vec<String>,
     pub outputs: Vec<String>,
+    pub fused_loss: Vec<String>,
     pub directory: Vec<String>,
     /// The batch where neither the command nor the file sets it, by the first of these names.
     pub batch_default: Option<u64>,

@@ -40,7 +40,7 @@ fn by_argument(offering: &Offering<'_>) -> Result<Draft, String> {
             words: Ok(&entry.fused_loss.add),
             of_launcher: None,
             means_off: is_no,
-            in_file: &[],
+            in_file: &entry.file.fused_loss,
         },
         offering,
         entry,

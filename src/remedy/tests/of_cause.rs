@@ -7,6 +7,7 @@ use crate::diagnosis::Cause;
 use crate::event::{
     EventKind, Hello, OomRecord, Patchable, Phase, Rehearsal, RehearsedVariant, Relief,
 };
+use crate::recognize::{ConfigFile, LaunchEnvironment, Recognized};
 use crate::remedy::{Availability, Plan, Remedy, RemedyId, recommended, remedies};
 use crate::state::tests::staged::{StagedSession, gib, hello, record, started};
 use crate::units::{Bytes, Pid};
@@ -209,6 +210,47 @@ fn the_programs_own_switch_comes_first_where_its_package_is_installed() {
     assert_eq!(command, format!("{TRAINER} --use_liger_kernel True"));
     let (command, _) = of(TRAINER, &[]);
     assert!(command.contains("cross_entropy=chunked"), "{command}");
+    let cli = "llamafactory-cli train lora.yaml";
+    let (command, _) = of(cli, &["liger_kernel"]);
+    assert_eq!(command, format!("{cli} enable_liger_kernel=true"));
+    let (command, _) = of(
+        &format!("{cli} enable_liger_kernel=false"),
+        &["liger_kernel"],
+    );
+    assert_eq!(command, format!("{cli} enable_liger_kernel=true"));
+}
+
+#[test]
+fn a_fused_loss_that_a_config_file_turns_on_is_not_added() {
+    let words = "python trl/scripts/sft.py --config sft.yaml";
+    let command_with = |text: &str| {
+        let scene = ran(
+            words,
+            hello(1, 100, None),
+            out(Phase::Forward),
+            vec![patchable(&["liger_kernel"])],
+        );
+        let command = scene.state.run().unwrap().command.clone();
+        let named = Recognized::new(&command, &LaunchEnvironment::default()).named_files();
+        let files = named.into_iter().map(|file| ConfigFile {
+            bases: Default::default(),
+            at: file.at,
+            from: file.from,
+            name: file.name,
+            text: text.into(),
+        });
+        let files: Vec<ConfigFile> = files.collect();
+        let findings = [super::finding(Cause::LargeLogits, None)];
+        let mut inputs = super::of_staged(&scene, &findings);
+        inputs.launch.files = &files;
+        let all = remedies(&command, &inputs);
+        let remedy = all.iter().find(|remedy| remedy.id == RemedyId::ChunkedLoss);
+        Plan::new(&command, &[remedy.unwrap()]).command.shown()
+    };
+    let on = command_with("per_device_train_batch_size: 8\nuse_liger_kernel: true\n");
+    assert!(!on.contains("--use_liger_kernel"), "{on}");
+    let off = command_with("per_device_train_batch_size: 8\nuse_liger_kernel: false\n");
+    assert!(off.ends_with("--use_liger_kernel True"), "{off}");
 }
 
 #[test]
