@@ -47,8 +47,16 @@ fn is_against(id: RemedyId, cause: Option<Cause>) -> bool {
     match id.spec().effect {
         RemedyEffect::LessAllocated | RemedyEffect::RemovesCause | RemedyEffect::MoreFree => true,
         RemedyEffect::LessFragmentation => prefers.is_none_or(|help| help == Help::NoFragmentation),
-        // It needs as much GPU memory as before.
-        RemedyEffect::None => prefers == Some(Help::LessHostMemory),
+        RemedyEffect::None => is_against_others(id, cause),
+    }
+}
+
+/// The same of one with which the training's own process needs as much GPU memory as before.
+fn is_against_others(id: RemedyId, cause: Option<Cause>) -> bool {
+    match cause {
+        Some(Cause::GpuInWorkers) => id == RemedyId::DataloaderWorkers,
+        Some(cause) => cause.spec().prefers == Help::LessHostMemory,
+        None => false,
     }
 }
 
@@ -91,17 +99,17 @@ pub(super) fn recommended_promise(remedy: &Remedy, cause: Option<Cause>) -> Opti
 /// Whether a remedy may help against the cause: it is offered, and nothing says that it does not help
 /// or not fit.
 pub fn may_help(remedy: &Remedy, cause: Option<Cause>) -> bool {
-    let cause = cause.map(Cause::spec);
+    let spec = cause.map(Cause::spec);
     if !remedy.is_offered() || remedy.expectation.fits == Some(false) {
         return false;
     }
     match remedy.id.spec().effect {
         RemedyEffect::LessAllocated | RemedyEffect::LessFragmentation | RemedyEffect::MoreFree => {
             remedy.expectation.futile.is_none()
-                && cause.is_none_or(|cause| cause.ineffective_against.is_none())
+                && spec.is_none_or(|cause| cause.ineffective_against.is_none())
         }
         RemedyEffect::RemovesCause => remedy.expectation.futile.is_none(),
-        RemedyEffect::None => cause.is_some_and(|cause| cause.prefers == Help::LessHostMemory),
+        RemedyEffect::None => is_against_others(remedy.id, cause),
     }
 }
 

@@ -1,12 +1,12 @@
-//! Fewer DataLoader workers, if the host's memory ran out. Each of them has its own copy of the
-//! dataset's Python objects, and prefetched batches.
+//! Fewer DataLoader workers, if the host's memory ran out: each of them has its own copy of the dataset's Python objects, and
+//! prefetched batches. Or if they have memory on the GPU: each has a context there, and its own copy of what it puts there.
 
 use super::loader::{compared, is_of_host};
 use super::plan::Expectation;
 use super::proposal::{Draft, Offering, Proposal};
 use super::ram::{HeldByWorkers, RamAtOom};
 use super::{NeedFrom, RemedyEffect, RemedyId, RemedySpec};
-use crate::diagnosis::Help;
+use crate::diagnosis::{Cause, Help};
 use crate::event::{LoaderSettings, Patch};
 use crate::recognize::argument::{Hit, Name};
 use crate::recognize::family::{self, LoaderFlag};
@@ -23,11 +23,16 @@ pub(super) const REMEDY: RemedySpec = RemedySpec {
     )
 };
 
+/// Whether workers may be what filled a memory.
+fn is_of_workers(cause: Option<Cause>) -> bool {
+    is_of_host(cause) || cause == Some(Cause::GpuInWorkers)
+}
+
 /// The edits for half as many, or why there are none.
 fn fewer(offering: &Offering<'_>) -> Result<Draft, String> {
     offering.recognized.check_open()?;
     let cause = offering.inputs.cause();
-    if cause.is_some() && !is_of_host(cause) {
+    if cause.is_some() && !is_of_workers(cause) {
         return Err("GPU memory ran out, not host memory".into());
     }
     let arguments = offering.recognized.arguments();
@@ -83,7 +88,8 @@ fn expected(offering: &Offering<'_>) -> Expectation {
 }
 
 fn propose(offering: &Offering<'_>) -> Option<Proposal> {
-    if offering.inputs.forecast.oom.is_some() && !is_of_host(offering.inputs.cause()) {
+    let cause = offering.inputs.cause();
+    if offering.inputs.forecast.oom.is_some() && !is_of_workers(cause) {
         return None;
     }
     let cost = [
@@ -91,5 +97,11 @@ fn propose(offering: &Offering<'_>) -> Option<Proposal> {
         "random augmentations differ",
         "data loading may become slower",
     ];
-    Some(Proposal::new(fewer(offering), cost).expecting(expected(offering)))
+    let expectation = match cause {
+        Some(Cause::GpuInWorkers) => Expectation::unknown(
+            "half of the workers' CUDA contexts and tensors; how much each has is not known",
+        ),
+        _ => expected(offering),
+    };
+    Some(Proposal::new(fewer(offering), cost).expecting(expectation))
 }

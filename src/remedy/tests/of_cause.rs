@@ -254,6 +254,27 @@ fn a_fused_loss_that_a_config_file_turns_on_is_not_added() {
 }
 
 #[test]
+fn workers_that_use_the_gpu_become_fewer() {
+    let scene = ran(
+        "python train.py --num_workers 8",
+        hello(1, 100, None),
+        out(Phase::Forward),
+        vec![patchable(&[])],
+    );
+    let (command, remedy) = with(&scene, Cause::GpuInWorkers, RemedyId::DataloaderWorkers).unwrap();
+    assert_eq!(command, "python train.py --num_workers 4");
+    let words = remedy.expectation.words.as_str();
+    assert!(
+        words.contains("half of the workers' CUDA contexts"),
+        "{words}"
+    );
+    let (_, all) = offers(&scene, Cause::GpuInWorkers);
+    let enter = recommended(&all, Some(Cause::GpuInWorkers)).map(|at| all[at].id);
+    assert_eq!(enter, Some(RemedyId::DataloaderWorkers));
+    assert!(with(&scene, Cause::Capacity, RemedyId::DataloaderWorkers).is_none());
+}
+
+#[test]
 fn attention_that_is_asked_to_be_written_out_is_asked_to_be_fused() {
     let of = |words: &str, cause| {
         let scene = ran(
