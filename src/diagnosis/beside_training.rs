@@ -60,14 +60,23 @@ pub(super) fn advice(case: &OomContext) -> Option<Vec<Phrase>> {
             }
         };
         return Some(match call.file.contains("deepspeed") {
-            true => vec![
-                because(
+            true => {
+                // Its context divides each module as soon as it is built.
+                let is_built_so = case
+                    .stack
+                    .calls()
+                    .any(|call| call.function == "_post_init_method");
+                let early = because(
                     "divide while the model is built",
                     "deepspeed.zero.Init; transformers: TrainingArguments before from_pretrained",
-                ),
-                because("shards in RAM", r#""offload_param": {"device": "cpu"}"#),
-                "more GPUs".into(),
-            ],
+                );
+                let always = [
+                    because("shards in RAM", r#""offload_param": {"device": "cpu"}"#),
+                    "more GPUs".into(),
+                ];
+                let early = (!is_built_so).then_some(early);
+                early.into_iter().chain(always).collect()
+            }
             false => vec![
                 because("the model in RAM until it is divided", early),
                 because(
@@ -240,6 +249,47 @@ mod tests {
             ],
             "cache_implementation=\"quantized\"",
         );
+    }
+
+    #[test]
+    fn a_model_that_zero_divides_while_it_is_built_is_not_told_to() {
+        let zero = "deepspeed/runtime/zero/partition_parameters.py";
+        let said = |calls: &[(&str, &str, &str)]| first(calls).advice[0].to_string();
+        let shards = r#"shards in RAM ("offload_param": {"device": "cpu"})"#;
+        let built = [
+            (zero, "_partition_param", ""),
+            (zero, "_post_init_method", ""),
+        ];
+        assert_eq!(said(&built), shards);
+        let later = [
+            (zero, "_partition_param", ""),
+            (zero, "_convert_to_zero_parameters", ""),
+        ];
+        assert!(said(&later).starts_with("divide while the model is built"));
+    }
+
+    #[test]
+    fn a_sum_of_losses_that_keeps_graphs_is_asked_about() {
+        let says_so = |code: &str| {
+            let finding = first(&[("/srv/fit.py", "train", code)]);
+            let mut all = finding.advice.iter().map(|one| one.as_str());
+            all.any(|one| one.contains(".detach()"))
+        };
+        for code in [
+            "total_loss += loss",
+            "losses.append(criterion(out, y))",
+            "epoch_loss = epoch_loss + loss",
+        ] {
+            assert!(says_so(code), "{code}");
+        }
+        for code in [
+            "total_loss += loss.item()",
+            "losses.append(loss.detach())",
+            "loss = criterion(out, y)",
+            "loss.backward()",
+        ] {
+            assert!(!says_so(code), "{code}");
+        }
     }
 
     #[test]

@@ -204,6 +204,15 @@ fn compared(case: &OomContext, needed: Bytes, capacity: Bytes) -> Option<Finding
         finding = finding.shows(parts.chain([("activations + other", other)]));
     }
     finding.advice = advice(case);
+    // A probe's steps tell by themselves what grows.
+    if case.record().is_none()
+        && let Some(call) = case.stack.doing(Situation::KeptLosses)
+    {
+        finding.advice.push(because(
+            &format!(".item() or .detach() in {}", call.place()),
+            "losses that are summed or listed over steps keep each step's activations",
+        ));
+    }
     if case.stack.calls().any(StackCall::is_of_a_notebook) {
         finding.advice.push(because(
             "the kernel restarted, if cells ran before",

@@ -26,6 +26,8 @@ pub enum Situation {
     ModelCopy,
     /// A model is divided among ranks (FSDP, ZeRO 3), and is there as a whole before.
     Sharding,
+    /// Losses are summed or listed with what they were computed from.
+    KeptLosses,
     /// A worker of a DataLoader fetches data.
     LoaderWorker,
     /// Buffers for the gradients are made while the model is wrapped.
