@@ -29,7 +29,7 @@ mod wording;
 mod words;
 
 pub use catalog::{MessageText, aftermath_texts, message_texts, texts_of_none};
-pub use consequences::{ConsequenceKind, ConsequenceLines};
+pub use consequences::{ConsequenceKind, ConsequenceLines, HintLines};
 pub use last_error::{ErrorLines, LastError};
 pub(crate) use lines::{LineReader, LineSplitter, RawLine, pieces};
 pub use report::{OomKind, OomKindSpec, OomSign, OomSource};

@@ -268,6 +268,7 @@ fn words(kind: ConsequenceKind) -> &'static str {
         ConsequenceKind::AllocationEnded => "the allocation ended",
         ConsequenceKind::NoSpace => "no space left on a file system",
         ConsequenceKind::WorkerGone => "a worker of an executor ended",
+        ConsequenceKind::NoHandle => "cuBLAS or cuDNN could not be set up",
         ConsequenceKind::AnotherError | ConsequenceKind::Unknown => "another error",
     }
 }

@@ -30,6 +30,8 @@ pub enum ConsequenceKind {
     NoSpace,
     /// A worker of another executor than DataLoader's has ended: by a signal, nobody says which.
     WorkerGone,
+    /// cuBLAS or cuDNN could not be set up: for want of memory, or since the device is broken or does not fit the library.
+    NoHandle,
     /// The program's last error is another one than that of which its output tells.
     AnotherError,
     /// A kind that this version does not know (from a later version's recording).
@@ -109,6 +111,36 @@ impl LineReader for ConsequenceReader<'_> {
     }
 }
 
+/// The lines of a text that may be of memory and do not say so.
+#[derive(Debug, Default)]
+pub struct HintLines {
+    lines: ConsequenceLines,
+    found: Vec<ConsequenceKind>,
+}
+
+impl HintLines {
+    pub fn feed(&mut self, chunk: &[u8]) {
+        let HintLines { lines, found } = self;
+        lines.feed(chunk, &mut |(kind, _)| add(found, kind));
+    }
+
+    /// Each kind once, in the order of the text.
+    pub fn finish(self) -> Vec<ConsequenceKind> {
+        let HintLines {
+            mut lines,
+            mut found,
+        } = self;
+        lines.finish(&mut |(kind, _)| add(&mut found, kind));
+        found
+    }
+}
+
+fn add(found: &mut Vec<ConsequenceKind>, kind: ConsequenceKind) {
+    if !kind.is_of_a_rank() && !found.contains(&kind) {
+        found.push(kind);
+    }
+}
+
 /// Whether a line says what followed from a rank's failure.
 pub(super) fn is_consequence(text: &str) -> bool {
     kind(text).is_some_and(ConsequenceKind::is_of_a_rank)
@@ -126,7 +158,9 @@ impl ConsequenceKind {
             | ConsequenceKind::AllocationEnded
             | ConsequenceKind::AnotherError
             | ConsequenceKind::Unknown => true,
-            ConsequenceKind::NoSpace | ConsequenceKind::WorkerGone => false,
+            ConsequenceKind::NoSpace | ConsequenceKind::WorkerGone | ConsequenceKind::NoHandle => {
+                false
+            }
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::forecast::ForecastInputs;
 use crate::live::print;
 use crate::live::recorded::EndedSession;
 use crate::live::torch::{self, InheritedSettings};
-use crate::oom::Transcript;
+use crate::oom::{ConsequenceKind, HintLines, Transcript};
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::recording;
 use crate::remedy::RemedyInputs;
@@ -85,9 +85,40 @@ pub fn explained<T>(
     })
 }
 
-/// What there is to say of a recording without an OOM: how it ended, and what was unused.
+/// What may be memory, in a log that has no out-of-memory.
+fn hint(kind: ConsequenceKind) -> Option<&'static str> {
+    match kind {
+        ConsequenceKind::NoHandle => Some(
+            "cuBLAS or cuDNN could not be set up there: the GPU had no memory left, or an index was out of range (CUDA_LAUNCH_BLOCKING=1 shows that one), or versions do not match.",
+        ),
+        ConsequenceKind::WorkerGone => Some(
+            "A worker process ended there: the kernel may have killed it for the host's memory (dmesg says so), or it crashed.",
+        ),
+        ConsequenceKind::NoSpace => Some("A file system was full there, not memory: df -h PATH."),
+        ConsequenceKind::CollectiveTimedOut
+        | ConsequenceKind::ConnectionClosed
+        | ConsequenceKind::Terminated
+        | ConsequenceKind::Killed
+        | ConsequenceKind::LauncherGaveUp
+        | ConsequenceKind::AllocationEnded
+        | ConsequenceKind::AnotherError
+        | ConsequenceKind::Unknown => None,
+    }
+}
+
+/// What there is to say without an OOM: of a recording how it ended and what was unused, of a log what may be memory.
 fn ended(found: &Found, left: &Unused) -> Vec<String> {
-    if found.state().is_none() || !found.story.ooms.is_empty() {
+    if !found.story.ooms.is_empty() {
+        return Vec::new();
+    }
+    if found.length.is_some() {
+        let hints = found.hints.iter();
+        return hints
+            .filter_map(|kind| hint(*kind))
+            .map(String::from)
+            .collect();
+    }
+    if found.state().is_none() {
         return Vec::new();
     }
     let mut sentences = found.story.sentences();
@@ -134,6 +165,8 @@ pub struct Found {
     length: Option<u64>,
     /// What oomph itself wrote at the end of a log, where no OOM came later.
     own: Option<OwnWords>,
+    /// What a log without an OOM says that may be of memory.
+    hints: Vec<ConsequenceKind>,
     /// The recording that a log led to.
     led_to: Option<PathBuf>,
 }
@@ -294,14 +327,17 @@ pub fn log(header: &[u8], input: &mut impl BufRead) -> io::Result<Found> {
     let mut transcript = Transcript::new();
     let mut own = OwnWordsReader::default();
     let mut memory = MemoryLines::default();
+    let mut hints = HintLines::default();
     transcript.feed(header);
     memory.feed(header);
+    hints.feed(header);
     own.feed(header);
     let mut length = header.len() as u64;
     while let read @ 1.. = waiting(input)? {
         let chunk = input.fill_buf()?;
         transcript.feed(chunk);
         memory.feed(chunk);
+        hints.feed(chunk);
         own.feed(chunk);
         length += read as u64;
         input.consume(read);
@@ -335,6 +371,7 @@ pub fn log(header: &[u8], input: &mut impl BufRead) -> io::Result<Found> {
         },
         length: Some(length),
         own,
+        hints: hints.finish(),
         led_to: None,
     })
 }
@@ -352,6 +389,7 @@ pub fn recording(path: &Path) -> anyhow::Result<Found> {
         story: story.finish(),
         length: None,
         own: None,
+        hints: Vec::new(),
         led_to: None,
     })
 }
@@ -436,6 +474,7 @@ mod tests {
             story,
             length: None,
             own: None,
+            hints: Vec::new(),
             led_to: None,
         };
         let left = unused_of(&found, Some(&oom));
@@ -453,5 +492,22 @@ mod tests {
             unused.starts_with("894 MiB of 139.8 GiB unused."),
             "{unused}"
         );
+    }
+
+    #[test]
+    fn a_log_without_an_oom_says_what_may_be_memory() {
+        let ended = |text: &str| {
+            let found = log(text.as_bytes(), &mut io::empty()).unwrap();
+            ended(&found, &Unused::default())
+        };
+        let handle = "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`\n";
+        let [said] = ended(&handle.repeat(3)).try_into().unwrap();
+        assert!(said.contains("CUDA_LAUNCH_BLOCKING=1"), "{said}");
+        // With an OOM, that is what there is to explain; without either nothing is said.
+        let ran_out = format!(
+            "{handle}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+        );
+        assert_eq!(ended(&ran_out), Vec::<String>::new());
+        assert_eq!(ended("step 1 loss 2.5\n"), Vec::<String>::new());
     }
 }

@@ -54,7 +54,7 @@ pub struct Explanation<'a> {
     pub followed: Vec<String>,
     /// What to type after `oomph again` to start it.
     pub again: Option<&'a str>,
-    /// How the last recorded run ended, and what it left unused, in sentences.
+    /// How the last recorded run ended, and what it left unused, in sentences; of a log what may be of memory.
     pub ended: Vec<String>,
     /// How far the batch of the last recorded run could have gone: `a batch of 48 would fit (32 ran)`.
     pub room: Option<String>,
@@ -205,7 +205,11 @@ pub fn text(explanation: &Explanation) -> String {
                     .collect();
                 format!("No message of an OOM found in {source}. {}:\n{said}", SAID)
             }
-            Some(length) => format!("No OOM found in {source} ({}).\n", Bytes(length)),
+            Some(length) => {
+                let hints = explanation.ended.iter();
+                let hints: String = hints.map(|sentence| format!("{sentence}\n")).collect();
+                format!("No OOM found in {source} ({}).\n{hints}", Bytes(length))
+            }
             None => {
                 let growth = explanation.growth.as_ref();
                 let growth = growth.map_or(String::new(), |growth| format!("But {growth}.\n"));

@@ -136,7 +136,7 @@ impl State {
             }
             ConsequenceKind::AnotherError => run.has_another_error = true,
             ConsequenceKind::NoSpace => run.no_space = Some(at),
-            ConsequenceKind::WorkerGone => {}
+            ConsequenceKind::WorkerGone | ConsequenceKind::NoHandle => {}
             _ => push_bounded(&mut run.consequences, (at, *consequence), CONSEQUENCES),
         }
     }
