@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 PATIENCE, IN_ALL = 1.35, 6.0
 # Seconds that the end of a process is delayed by whatever we do from the out-of-memory on; what is left of them for the
 # first rehearsal, however long the rest took; and those of a run that was started to be rehearsed.
-LAST, AT_LEAST, ASKED_FOR = 1.85, 1.0, 10.0
+LAST, AT_LEAST, ASKED_FOR = 2.1, 1.2, 10.0
 # Seconds that the result may take to be sent where nobody waits for the program.
 SEND_LAST = 1.0
 SEND = 0.2
