@@ -30,7 +30,8 @@ def _start():
                 place = os.path.join(here, "oomph-probe", "beside.py")
                 loader = Loader("_oomph_beside", place)
                 beside = type(sys)("_oomph_beside")
-                beside.__spec__ = ModuleSpec("_oomph_beside", None, origin=place)
+                beside.__spec__ = ModuleSpec("_oomph_beside", None)
+                beside.__spec__.origin = place
                 exec(loader.source_to_code(loader.get_data(place), "<oomph-probe/beside.py>"), beside.__dict__)
                 beside.take_back(__spec__.cached, sys.pycache_prefix)
                 sys.modules["_oomph_beside"] = beside
@@ -41,7 +42,8 @@ def _start():
         try:
             hook = type(sys)("_oomph_hook")
             hook.__file__ = os.path.join(here, "oomph-probe", "hook.py")
-            hook.__spec__ = ModuleSpec("_oomph_hook", None, origin=hook.__file__)
+            hook.__spec__ = ModuleSpec("_oomph_hook", None)
+            hook.__spec__.origin = hook.__file__
             code = Loader("_oomph_hook", hook.__file__).get_code("_oomph_hook")
             # As the hook does with what it loads.
             import _imp
