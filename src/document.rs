@@ -6,21 +6,20 @@
 
 pub mod html;
 pub mod markdown;
+mod offers;
 mod proof;
 pub mod text;
 
+pub use offers::{is_of_little_use, of_little_use, offers, refused, relaunch};
 pub use proof::{RunProof, proof_words};
 
 use crate::anatomy::{
     Category, Holding, ModuleHolding, StepAnatomy, StepGrowth, WithoutLine, by_category, by_line,
     by_module,
 };
-use crate::command::CommandLine;
 use crate::diagnosis::{AdvisedChange, AmongRanks, Certainty, Evidence, Finding, Phrase};
-use crate::event::{
-    LineUsage, MemoryKind, Retainer, RetainerKind, Retainers, SourceLine, to_paste,
-};
-use crate::remedy::{Availability, Plan, Remedy, RemedyId};
+use crate::event::{LineUsage, MemoryKind, Retainer, RetainerKind, Retainers, SourceLine};
+use crate::remedy::{Availability, Remedy, RemedyId};
 use crate::state::{OomIncident, RankState, SourceTexts};
 use crate::units::Bytes;
 
@@ -662,38 +661,4 @@ pub fn by_lifetime(found: &Retainers) -> (Vec<Retainer>, Vec<Retainer>) {
             && graph >= Some(ALL_OF_A_GRAPH)
     };
     (lasting.retainers.into_iter()).partition(|found| !of_this_step(found))
-}
-
-/// A remedy and the command it makes; `facts` without those that are empty.
-pub fn relaunch(command: &CommandLine, remedy: &Remedy, facts: &[&str]) -> DocumentBlock {
-    let facts = facts.iter().filter(|fact| !fact.is_empty());
-    DocumentBlock::Relaunch(Relaunch {
-        what: remedy.title.clone(),
-        facts: facts.map(|fact| fact.to_string()).collect(),
-        command: to_paste(&Plan::new(command, &[remedy]).command),
-    })
-}
-
-/// The remedies that can be applied, with their commands, then those that cannot, with why.
-pub fn offers<'r>(
-    command: &CommandLine,
-    remedies: &'r [Remedy],
-    facts: impl Fn(&'r Remedy) -> Vec<&'r str>,
-) -> Vec<DocumentBlock> {
-    let offered = remedies.iter().filter(|remedy| remedy.is_offered());
-    let offered = offered.map(|remedy| relaunch(command, remedy, &facts(remedy)));
-    offered.chain(refused(remedies)).collect()
-}
-
-/// The remedies that cannot be applied, with why.
-pub fn refused<'r>(
-    remedies: impl IntoIterator<Item = &'r Remedy>,
-) -> impl Iterator<Item = DocumentBlock> {
-    remedies.into_iter().filter_map(|remedy| {
-        let Availability::NotOffered(reason) = &remedy.availability else {
-            return None;
-        };
-        let words = format!("{}: not offered: {reason}", remedy.title);
-        Some(DocumentBlock::detail(words))
-    })
 }

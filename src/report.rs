@@ -27,7 +27,8 @@ mod time_axis;
 mod unused;
 
 pub use ending::{
-    RAN_WITH, diagnosis, hidden_oom, kept_of_failed, nothing_trained, summary, winning_command,
+    RAN_WITH, diagnosis, hidden_oom, kept_of_failed, nothing_trained, summary, what_helps,
+    winning_command,
 };
 pub use growth::growth;
 /// What stands before and behind the recording's path where it is named at the end.

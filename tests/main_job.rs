@@ -329,7 +329,8 @@ fn an_oom_that_a_pipe_hides_is_told_after_the_screen() {
     let screen = terminal.screen();
     for words in [
         "though the command ended with exit 0",
-        "out of memory: It does not fit",
+        "oomph: It does not fit",
+        "oomph again",
         "ended with exit 0 though memory ran out, after",
     ] {
         assert!(

@@ -102,7 +102,8 @@ fn lines(state: &State, words: &LastWords, on_screen: bool) -> Vec<String> {
             None => notice,
         }
     }));
-    if ran_out {
+    // What a log is to have, the dialog has shown.
+    if ran_out && !on_screen {
         lines.extend(report::diagnosis(
             state,
             words.findings,
@@ -139,16 +140,20 @@ fn lines(state: &State, words: &LastWords, on_screen: bool) -> Vec<String> {
     lines
 }
 
-/// The cause once more, where a low terminal has lost it above, and what brings the session back: its name is only within a path so
-/// far.
+/// The cause and what helps, which the dialog has shown that is gone, and what brings the session back.
 fn cause_and_what_next(words: &LastWords, name: Option<&str>) -> Vec<String> {
     let mut lines = Vec::new();
     let cause = words.findings.first();
     lines.extend(cause.map(|cause| cause.headline.to_string()));
+    lines.extend(report::what_helps(
+        words.findings,
+        words.remedies,
+        words.command,
+    ));
     if let Some(id) = name {
         // Where none is known to help, it starts nothing by itself.
         let again = remedy::recommended(words.remedies, cause.map(|cause| cause.cause)).is_some();
-        let explain = format!("`oomph explain {id}` says why");
+        let explain = format!("`oomph explain {id}` has the rest");
         lines.push(match again {
             true => format!("`oomph again {id}` starts it with the recommended remedy; {explain}"),
             false => explain,
@@ -282,7 +287,7 @@ mod tests {
         let recorded = cause_and_what_next(&words, Some("20261129-023529-python3"));
         assert_eq!(
             recorded,
-            ["`oomph explain 20261129-023529-python3` says why"]
+            ["`oomph explain 20261129-023529-python3` has the rest"]
         );
         let unrecorded = cause_and_what_next(&words, None);
         assert!(unrecorded.is_empty(), "{unrecorded:?}");

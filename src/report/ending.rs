@@ -10,7 +10,7 @@ use crate::document::text::{TextLayout, lines};
 use crate::document::{self, DocumentBlock, Sentence, Voice};
 use crate::event::to_paste;
 use crate::recognize::{CommandLayout, LaunchEnvironment, ProgramKind, WorkloadKey};
-use crate::remedy::{Availability, Remedy, RemedyId};
+use crate::remedy::{self, Availability, Remedy, RemedyId};
 use crate::state::{Doubt, HiddenOom, Run, RunOutcome, State};
 use crate::units::{Bytes, clock_face};
 use std::fmt::Write;
@@ -253,10 +253,11 @@ pub fn diagnosis(
     let others = findings.iter().skip(1);
     blocks.extend(others.map(|other| document::headline(other, false)));
     blocks.extend(document::advice(first));
-    let offered: Vec<&Remedy> = remedies
-        .iter()
-        .filter(|remedy| remedy.is_offered() && remedy.expectation.fits != Some(false))
-        .collect();
+    let is_worth_it = |remedy: &&Remedy| {
+        let can_help = remedy.expectation.fits != Some(false);
+        remedy.is_offered() && can_help && !document::is_of_little_use(remedy)
+    };
+    let offered: Vec<&Remedy> = remedies.iter().filter(is_worth_it).collect();
     if !offered.is_empty() {
         blocks.push(DocumentBlock::heading("to run it again"));
     }
@@ -264,8 +265,28 @@ pub fn diagnosis(
         let facts = [remedy.expectation.words.as_str(), &remedy.cost];
         document::relaunch(command, remedy, &facts)
     }));
+    let idle = document::of_little_use(remedies, None);
+    blocks.extend(idle.map(DocumentBlock::detail));
     blocks.extend(for_all_parts(remedies, command));
     blocks.extend(batch_left(state, remedies));
+    lines(&blocks, TextLayout::Lines)
+}
+
+/// What is to be changed in the code, or the recommended remedy as a command to copy: for a terminal whose dialog has shown all of
+/// it.
+pub fn what_helps(findings: &[Finding], remedies: &[Remedy], command: &CommandLine) -> Vec<String> {
+    let Some(first) = findings.first() else {
+        return Vec::new();
+    };
+    let mut blocks = Vec::new();
+    let recommended = remedy::recommended(remedies, Some(first.cause)).map(|at| &remedies[at]);
+    let is_in_code = first.place.is_some() || recommended.is_none();
+    blocks.extend(document::advice(first).next().filter(|_| is_in_code));
+    blocks.extend(recommended.map(|remedy| {
+        let facts = [remedy.expectation.words.shortest(), remedy.cost.shortest()];
+        document::relaunch(command, remedy, &facts)
+    }));
+    blocks.extend(for_all_parts(remedies, command));
     lines(&blocks, TextLayout::Lines)
 }
 
@@ -305,6 +326,8 @@ fn for_all_parts(remedies: &[Remedy], command: &CommandLine) -> Vec<DocumentBloc
 mod tests {
     use super::*;
     use crate::event::{EventKind, Exit, Exited, Started};
+    use crate::forecast::ForecastInputs;
+    use crate::remedy::RemedyInputs;
     use crate::state::tests::staged::{StagedSession, gib, hello, record, step, text_of};
     use crate::units::{Pid, RunNumber};
 
@@ -396,5 +419,47 @@ mod tests {
                 "still set from runs that ran out of memory anyway: PYTORCH_CUDA_ALLOC_CONF of run 2; it may not be needed"
             )
         );
+    }
+
+    /// The remedies of a recording's last run, with its findings and its command.
+    fn offered(name: &str) -> (State, Vec<Finding>, Vec<Remedy>, CommandLine) {
+        let mut state = State::default();
+        for event in crate::report::recorded(name) {
+            state.apply(&event);
+        }
+        let findings = crate::diagnosis::diagnose(&state);
+        let command = state.run().expect("a run").command.clone();
+        let inputs = RemedyInputs {
+            forecast: ForecastInputs {
+                oom: state.oom(),
+                state: Some(&state),
+                ..ForecastInputs::default()
+            },
+            findings: &findings,
+            ..RemedyInputs::default()
+        };
+        let remedies = remedy::remedies(&command, &inputs);
+        (state, findings, remedies, command)
+    }
+
+    #[test]
+    fn what_only_delays_a_leak_is_no_command_to_copy() {
+        let (state, findings, remedies, command) = offered("leak-traced");
+        assert!(remedies.iter().any(document::is_of_little_use));
+        let helps = what_helps(&findings, &remedies, &command);
+        assert_eq!(helps.len(), 1, "{helps:?}");
+        assert!(helps[0].starts_with("advice: "), "{helps:?}");
+        let whole = diagnosis(&state, &findings, &remedies, &command).join("\n");
+        assert!(!whole.contains("to run it again"), "{whole}");
+        assert!(whole.contains(" only delay the OOM"), "{whole}");
+    }
+
+    #[test]
+    fn the_recommended_remedy_is_the_last_thing_said() {
+        let (_, findings, remedies, command) = offered("capacity");
+        let helps = what_helps(&findings, &remedies, &command);
+        let last = helps.last().expect("a command");
+        assert!(last.starts_with("    oomph "), "{helps:?}");
+        assert!(helps.len() <= 3, "{helps:?}");
     }
 }

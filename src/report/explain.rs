@@ -526,12 +526,18 @@ pub fn to_relaunch(
     cause: Option<Cause>,
     again: Option<&str>,
 ) -> Vec<DocumentBlock> {
-    let heading = match remedies.iter().any(Remedy::is_offered) {
+    let (idle, worthwhile): (Vec<Remedy>, Vec<Remedy>) =
+        (remedies.iter().cloned()).partition(document::is_of_little_use);
+    let heading = match worthwhile.iter().any(Remedy::is_offered) {
         true => "To relaunch",
+        false if !idle.is_empty() => "No remedy for the command takes the cause away",
         false => "No remedy can be applied to this command",
     };
     let mut blocks = vec![DocumentBlock::heading(heading)];
-    blocks.extend(document::offers(command, remedies, |remedy| {
+    let replay = again.map(|session| format!("oomph replay {session}"));
+    let idle = document::of_little_use(&idle, replay.as_deref());
+    blocks.extend(idle.map(DocumentBlock::detail));
+    blocks.extend(document::offers(command, &worthwhile, |remedy| {
         vec![
             remedy.changes.as_str(),
             &remedy.expectation.words,
