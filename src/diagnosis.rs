@@ -64,9 +64,12 @@ mod wrong_size;
 mod zero;
 
 pub use advised::AdvisedChange;
-pub use baseline_growth::{BaselineGrowth, baseline_growth, grows_by, may_grow, steady_baseline};
+pub use baseline_growth::{
+    BaselineGrowth, GrownSoFar, baseline_growth, grows_by, may_grow, steady_baseline,
+};
 pub use finding::{
-    AmongRanks, Certainty, EarlierSearch, Evidence, Finding, Phrase, RankNeed, capitalized, sum,
+    AmongRanks, Certainty, EarlierSearch, Evidence, Finding, PartOfLeak, Phrase, RankNeed,
+    capitalized, sum,
 };
 pub use fitted_growth::FittedGrowth;
 pub use leak::{LeakForecast, growth_certainty, leak_forecast};

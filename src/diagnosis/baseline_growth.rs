@@ -114,8 +114,22 @@ pub struct GrownSoFar {
 }
 
 impl GrownSoFar {
+    pub fn per_step(&self) -> Bytes {
+        Bytes(self.bytes.0.checked_div(self.over).unwrap_or_default())
+    }
+
+    /// "+172 MiB × 104 steps = 17.4 GiB": the one sum that a leak is told by.
+    pub fn sum(&self) -> String {
+        let (per_step, over, bytes) = (self.per_step(), self.over, self.bytes);
+        let sum = format!("+{per_step} × {over} steps = {bytes}");
+        match self.to.saturating_sub(over) {
+            0 => sum,
+            from => format!("{sum}, from step {from} on"),
+        }
+    }
+
     /// "in 17 steps", "from step 4 to step 17"
-    pub fn span(&self) -> String {
+    fn span(&self) -> String {
         let to = self.to;
         match to.saturating_sub(self.over) {
             0 => format!("in {to} steps"),

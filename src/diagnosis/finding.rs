@@ -67,17 +67,24 @@ pub struct Finding {
 pub struct EarlierSearch {
     /// The step after which it was done.
     pub step: u64,
-    /// What had leaked by then: what was found is a part of this, and not of all that has leaked in the end.
-    pub leaked: Option<Bytes>,
+    /// How much of what had leaked by then was found, where it leaks: more has leaked since.
+    pub leak: Option<PartOfLeak>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PartOfLeak {
+    All,
+    Most,
 }
 
 impl EarlierSearch {
-    /// "after step 36, when 12.1 GiB had leaked"
-    pub fn words(&self) -> String {
+    /// "what had leaked by step 36", or what `kept` says was kept alive then.
+    pub fn what(&self, kept: &str) -> String {
         let step = self.step;
-        match self.leaked {
-            Some(leaked) => format!("after step {step}, when {leaked} had leaked"),
-            None => format!("after step {step}"),
+        match self.leak {
+            Some(PartOfLeak::All) => format!("what had leaked by step {step}"),
+            Some(PartOfLeak::Most) => format!("most of what had leaked by step {step}"),
+            None => format!("{kept} after step {step}"),
         }
     }
 }
@@ -168,8 +175,8 @@ impl Finding {
         let finding = self.says(match earlier {
             None => format!("{bytes} is kept alive by {words}."),
             Some(earlier) => capitalized(&format!(
-                "{}, {bytes} was kept alive by {words}.",
-                earlier.words()
+                "{} was kept alive by {words}.",
+                earlier.what(&bytes)
             )),
         });
         Finding {

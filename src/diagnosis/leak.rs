@@ -2,7 +2,7 @@
 //! have filled the memory.
 
 use super::baseline_growth::{BaselineGrowth, GrownSoFar, baseline_growth, median};
-use super::finding::{EarlierSearch, because, with_figures};
+use super::finding::{EarlierSearch, PartOfLeak, because, with_figures};
 use super::fitted_growth::FittedGrowth;
 use super::oom_context::OomContext;
 use super::{Cause, CauseSpec, Certainty, Finding, LittleUse, Phrase};
@@ -19,6 +19,9 @@ pub(super) const CAUSE: CauseSpec = CauseSpec::new("memory leak", examine)
 
 /// What keeps so much of what has leaked is what leaks.
 const MOST_OF_IT: f64 = 0.5;
+
+/// And so much is all of it: a step is not searched at its very end.
+const ALL_OF_IT: f64 = 0.9;
 
 /// What one container keeps is what has leaked, no more, where it is so many times what that many steps leak.
 const WHOLE_LEAK: f64 = 1.1;
@@ -51,52 +54,37 @@ pub(super) fn advice() -> [Phrase; 2] {
     ]
 }
 
-/// What has leaked, and over how many steps.
-struct Leaked {
-    per_step: Bytes,
-    grown: GrownSoFar,
-}
-
-impl Leaked {
+impl GrownSoFar {
     /// By what was found to keep it, if that is all of it, else by how what stays between steps has grown: the steps before that
     /// was steady are left out of that.
-    fn of(case: &OomContext) -> Option<Leaked> {
-        let leaked = Leaked::by_growth(case)?;
+    fn of(case: &OomContext) -> Option<GrownSoFar> {
+        let leaked = GrownSoFar::by_growth(case)?;
         let steps = case.rank?.steps.count;
         let found = case.found_retainer().filter(|(at, found)| {
-            let at_most = leaked.per_step.scale((steps + 1) as f64 * WHOLE_LEAK);
+            let at_most = leaked.per_step().scale((steps + 1) as f64 * WHOLE_LEAK);
             found.length.is_some()
                 && !found.at_least
                 && at + RECENT >= steps
-                && (leaked.grown.bytes..=at_most).contains(&found.bytes)
+                && (leaked.bytes..=at_most).contains(&found.bytes)
         });
-        Some(match found {
-            Some((_, found)) => Leaked {
-                grown: GrownSoFar {
-                    bytes: found.bytes,
-                    over: steps,
-                    to: steps,
-                },
-                ..leaked
-            },
-            None => leaked,
-        })
+        Some(found.map_or(leaked, |(_, found)| GrownSoFar {
+            bytes: found.bytes,
+            over: steps,
+            to: steps,
+        }))
     }
 
-    fn by_growth(case: &OomContext) -> Option<Leaked> {
+    fn by_growth(case: &OomContext) -> Option<GrownSoFar> {
         let steps = &case.rank?.steps;
         let climb = baseline_growth(steps, case.capacity)?;
-        Some(Leaked {
-            per_step: Bytes(climb.per_step as u64),
-            grown: climb.so_far(steps),
-        })
+        Some(climb.so_far(steps))
     }
 }
 
 /// What has leaked, where memory grew from step to step.
 pub(super) fn leaked(case: &OomContext) -> Option<Bytes> {
     let printed = case.printed.map(|growth| growth.grown());
-    printed.or_else(|| Leaked::of(case).map(|leaked| leaked.grown.bytes))
+    printed.or_else(|| GrownSoFar::of(case).map(|leaked| leaked.bytes))
 }
 
 /// Whether more has leaked than lies in the cache: what is cached in pieces then is the rest that the leak left.
@@ -111,8 +99,8 @@ fn examine(case: &OomContext) -> Option<Finding> {
         return Some(of_printed(case, growth));
     }
     let steps = &case.rank?.steps;
-    let Leaked { per_step, grown } = Leaked::of(case)?;
-    let (leaked, span) = (grown.bytes, grown.span());
+    let grown = GrownSoFar::of(case)?;
+    let (leaked, per_step) = (grown.bytes, grown.per_step());
     let would_fit = case
         .needed()
         .zip(case.own_room())
@@ -120,10 +108,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
     let finding = case.finding(
         Cause::Leak,
         Certainty::likely_if(would_fit),
-        with_figures(
-            "Memory leak",
-            format!("+{per_step} per step, {leaked} {span}"),
-        ),
+        with_figures("Memory leak", grown.sum()),
     );
     // A search of some steps ago has seen what had leaked by then.
     let leaked_by = |step: u64| {
@@ -137,9 +122,12 @@ fn examine(case: &OomContext) -> Option<Finding> {
             && (retainer.bytes >= by_then.scale(MOST_OF_IT) || grows_with_steps(*at, retainer))
     });
     let earlier = kept_by.filter(|(at, _)| at + RECENT < steps.count);
-    let earlier = earlier.map(|(step, _)| EarlierSearch {
+    let earlier = earlier.map(|(step, retainer)| EarlierSearch {
         step,
-        leaked: Some(leaked_by(step)),
+        leak: Some(match retainer.bytes >= leaked_by(step).scale(ALL_OF_IT) {
+            true => PartOfLeak::All,
+            false => PartOfLeak::Most,
+        }),
     });
     let kept_by = kept_by.map(|(_, retainer)| retainer);
     // With its name there is nothing to look for.
@@ -165,7 +153,12 @@ fn examine(case: &OomContext) -> Option<Finding> {
 
 /// By what the program itself printed: steady growth over all of its steps.
 fn of_printed(case: &OomContext, growth: PrintedGrowth) -> Finding {
-    let (per_step, leaked) = (growth.per_step(), growth.grown());
+    let grown = GrownSoFar {
+        bytes: growth.grown(),
+        over: growth.to_step - growth.from_step,
+        to: growth.to_step,
+    };
+    let (per_step, leaked) = (grown.per_step(), grown.bytes);
     let would_fit = case
         .needed()
         .zip(case.own_room())
@@ -179,10 +172,7 @@ fn of_printed(case: &OomContext, growth: PrintedGrowth) -> Finding {
     let finding = case.finding(
         Cause::Leak,
         Certainty::likely_if(would_fit),
-        with_figures(
-            "Memory leak",
-            format!("+{per_step} per step, {leaked} from step {from_step} to step {to_step}"),
-        ),
+        with_figures("Memory leak", grown.sum()),
     );
     finding
         .says(format!(

@@ -421,7 +421,7 @@ mod tests {
         assert_eq!(leak.cause, diagnosis::Cause::Leak);
         assert_eq!(
             leak.headline.to_string(),
-            "Memory leak: +345 MiB per step, 15.1 GiB from step 1 to step 46."
+            "Memory leak: +345 MiB × 45 steps = 15.1 GiB, from step 1 on."
         );
         let steady =
             "step 10, allocated 8.5 GiB\nstep 20, allocated 8.5 GiB\nstep 30, allocated 8.5 GiB\n";

@@ -51,7 +51,7 @@ fn a_leak_has_one_figure() {
     let story = story("leak-traced");
     let said = explained(&story);
     assert!(
-        said.contains("memory leak: +4.12 GiB per step, 70.1 GiB in 17 steps."),
+        said.contains("memory leak: +4.12 GiB × 17 steps = 70.1 GiB."),
         "{said}"
     );
     assert!(said.contains("what has leaked (70.1 GiB)"), "{said}");
@@ -195,10 +195,7 @@ fn gradients_fit_in_what_the_lines_leave() {
 fn the_same_leak_is_as_large_with_and_without_its_holder() {
     for name in ["leak", "leak-traced"] {
         let said = explained(&story(name));
-        assert!(
-            said.contains("+4.12 GiB per step, 70.1 GiB in 17 steps."),
-            "{said}"
-        );
+        assert!(said.contains("+4.12 GiB × 17 steps = 70.1 GiB."), "{said}");
         assert!(said.contains("is what has leaked (70.1 GiB)"), "{said}");
         assert!(!said.contains("53.6"), "{said}");
     }

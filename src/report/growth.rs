@@ -5,13 +5,12 @@ use crate::anatomy::StepGrowth;
 use crate::diagnosis;
 use crate::document::{self, DocumentBlock, Sentence, Tree, Voice};
 use crate::state::{RunOutcome, State};
-use crate::units::Bytes;
 
 /// The heading of it in a report.
 pub(super) const HEADING: &str = "Memory grew from step to step";
 
-/// "memory grew by 171 MiB a step, 10.1 GiB in 58 steps: `oomph replay`, then s and w, shows which lines", of a last run
-/// that ended before it ran out of memory.
+/// "what is allocated after each step grew: +171 MiB × 58 steps = 9.69 GiB: …", of a last run that ended before it ran out of
+/// memory.
 pub fn growth(state: &State) -> Option<String> {
     let run = state.run()?;
     let went_on = matches!(run.outcome(), RunOutcome::Finished | RunOutcome::Stopped);
@@ -26,27 +25,19 @@ pub fn growth(state: &State) -> Option<String> {
     });
     let (rank, most) =
         grew.max_by(|(_, one), (_, other)| one.per_step.total_cmp(&other.per_step))?;
-    let (per_step, grown) = (Bytes(most.per_step as u64), most.so_far(&rank.steps));
+    let grown = most.so_far(&rank.steps);
     let mut kept = run.ranks.iter().filter_map(|rank| {
         let (_, found) = rank.retainers.as_ref()?;
         Some((found.step, found.main()?))
     });
-    // What was found to keep it is the figure; how much it grew over the steps that were looked at would be a second one.
-    let (in_all, by) = match kept.next() {
-        Some((step, retainer)) => {
-            let (words, kept) = (retainer.words(), retainer.kept());
-            (
-                String::new(),
-                format!("; after step {step} {words} kept {kept}"),
-            )
-        }
-        None => (
-            format!(", {} {}", grown.bytes, grown.span()),
-            "; oomph replay, then s and w, shows what was seen of it".into(),
-        ),
+    // What it kept when it was found would be a second size of the same.
+    let by = match kept.next() {
+        Some((step, retainer)) => format!("{} kept it alive after step {step}", retainer.words()),
+        None => "oomph replay, then s and w, shows what was seen of it".into(),
     };
     Some(format!(
-        "what is allocated after each step grew by {per_step} a step{in_all}: a leak, or a list that is not full yet{by}"
+        "what is allocated after each step grew: {}: a leak, or a list that is not full yet; {by}",
+        grown.sum()
     ))
 }
 
@@ -84,7 +75,7 @@ mod tests {
     use super::*;
     use crate::event::{EventKind, Exit, Exited, Retainer, RetainerKind, Retainers};
     use crate::state::tests::staged::{StagedSession, gib, step};
-    use crate::units::{Pid, RunNumber};
+    use crate::units::{Bytes, Pid, RunNumber};
 
     #[test]
     fn growth_that_did_not_last_to_be_certain_is_told_at_the_end() {
@@ -104,11 +95,14 @@ mod tests {
         };
         assert_eq!(ended(0.0), None);
         let said = ended(0.125).expect("words");
-        assert!(said.contains("grew by 128 MiB a step, 7."), "{said}");
+        assert!(
+            said.contains("grew: +128 MiB × 60 steps = 7.50 GiB"),
+            "{said}"
+        );
     }
 
     #[test]
-    fn where_the_list_was_found_what_it_keeps_is_the_only_figure() {
+    fn where_the_list_was_found_the_leak_has_one_size() {
         let mut scene = StagedSession::training();
         for n in 1..=60_u32 {
             let floor = 1.0 + 0.125 * f64::from(n);
@@ -136,7 +130,7 @@ mod tests {
         scene.add(70.0, EventKind::Exited(Exited { run, exit, left }));
         assert_eq!(
             growth(&scene.state).expect("words"),
-            "what is allocated after each step grew by 128 MiB a step: a leak, or a list that is not full yet; after step 59 losses: list of 59 kept 7.00 GiB"
+            "what is allocated after each step grew: +128 MiB × 60 steps = 7.50 GiB: a leak, or a list that is not full yet; losses: list of 59 kept it alive after step 59"
         );
     }
 }

@@ -117,7 +117,7 @@ mod tests {
     fn the_figures_stand_once_and_the_line_is_named() {
         let of = |name| slack(&SessionStory::new(crate::report::recorded(name)), &[], None);
         let leak = of("leak-traced");
-        assert_eq!(leak.matches("+4.12 GiB per step").count(), 1, "{leak}");
+        assert_eq!(leak.matches("+4.12 GiB × 17 steps").count(), 1, "{leak}");
         assert!(leak.contains("*Cause:* memory leak (likely)\n"), "{leak}");
         let holder = "• scenarios.py:62 Leak.history: list of 17 keeps 70.1 GiB\n";
         assert!(leak.contains(holder), "{leak}");

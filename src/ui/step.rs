@@ -28,6 +28,7 @@ use super::theme::{Glyphs, Tone};
 use super::view::View;
 use super::words::{count, rank_name};
 use crate::anatomy::StepGrowth;
+use crate::diagnosis::{Cause, Finding, GrownSoFar};
 use crate::document;
 use crate::event::{GrowingLine, Retainer, Retainers, SourceLine};
 use crate::state::{RankState, Run, SourceTexts};
@@ -603,22 +604,37 @@ fn growth_lines(
     width: u16,
     glyphs: &'static Glyphs,
 ) -> Vec<StyledLine> {
-    let mut lines = kept_alive(view, scene, width.saturating_sub(3), glyphs);
+    let mut lines: Vec<StyledLine> = leaked(view, scene)
+        .map(|sum| StyledLine::of(glyphs.spelled(&format!(" {sum}")), Tone::Strong))
+        .into_iter()
+        .collect();
+    lines.extend(kept_alive(view, scene, width.saturating_sub(3), glyphs));
     lines.extend(grew(view, scene, width, glyphs));
     lines
 }
 
+/// What leaks, in one sum: of an OOM that of its cause.
+fn leaked(view: &View, scene: &Scene) -> Option<String> {
+    let is_leak = |finding: &&Finding| finding.cause == Cause::Leak;
+    if let Some(finding) = scene.findings.iter().find(is_leak) {
+        return Some(finding.headline.to_string());
+    }
+    Some(format!("grows: {}", grown(view, scene)?.sum()))
+}
+
 /// Whether what stays between steps grows, or grew in a run that has ended.
 fn is_growing(view: &View, scene: &Scene) -> bool {
-    let ranks = scene
-        .state
-        .run()
-        .into_iter()
-        .flat_map(|run| run.ranks.iter());
+    grown(view, scene).is_some()
+}
+
+/// How much has grown in the first process that does.
+fn grown(view: &View, scene: &Scene) -> Option<GrownSoFar> {
+    let mut ranks = scene.state.run()?.ranks.iter();
     let capacity = |rank: &RankState| scene.state.device(rank.device.as_ref()?)?.capacity;
-    ranks
-        .into_iter()
-        .any(|rank| view.fitted.growth(rank, capacity(rank)).is_some())
+    ranks.find_map(|rank| {
+        let growth = view.fitted.growth(rank, capacity(rank))?;
+        Some(growth.so_far(&rank.steps))
+    })
 }
 
 /// By line and by module: from the traced steps, or else from the sums that came with a search.
@@ -660,7 +676,6 @@ enum GrowthRow {
     Title(String),
     Grown {
         per_step: Bytes,
-        bytes: Bytes,
         by: String,
         text: Option<String>,
     },
@@ -669,19 +684,14 @@ enum GrowthRow {
 impl GrowthRow {
     /// What the line says goes on below where it has no room beside it.
     fn styled(self, width: u16, glyphs: &'static Glyphs) -> Vec<StyledLine> {
-        let (per_step, bytes, by, text) = match self {
+        let (per_step, by, text) = match self {
             GrowthRow::Title(by) => {
-                let title = format!("   a step      grown  {by}");
+                let title = format!("   a step  {by}");
                 return vec![StyledLine::of(glyphs.spelled(&title), Tone::Dim)];
             }
-            GrowthRow::Grown {
-                per_step,
-                bytes,
-                by,
-                text,
-            } => (per_step, bytes, by, text),
+            GrowthRow::Grown { per_step, by, text } => (per_step, by, text),
         };
-        let figures = format!("{:>9} {:>9}  ", format!("+{per_step}"), bytes.to_string());
+        let figures = format!("{:>9}  ", format!("+{per_step}"));
         let by = glyphs.spelled(&by);
         let text = text.map(|text| glyphs.spelled(&text)).unwrap_or_default();
         let before = width_of(&figures);
@@ -711,7 +721,6 @@ fn of_steps(
     let mut rows = vec![GrowthRow::Title(format!("by line, seen {since}"))];
     rows.extend(growth.lines.iter().map(|of| GrowthRow::Grown {
         per_step: growth.each_step(of.bytes),
-        bytes: of.bytes,
         by: (of.line.as_ref()).map_or("line not known".into(), |line| line.path_to(None, "")),
         text: of.line.as_ref().and_then(&text_of),
     }));
@@ -721,7 +730,6 @@ fn of_steps(
     rows.push(GrowthRow::Title("by module".into()));
     rows.extend(growth.modules.iter().map(|of| GrowthRow::Grown {
         per_step: growth.each_step(of.bytes),
-        bytes: of.bytes,
         by: (of.module.clone()).unwrap_or_else(|| "outside of modules".into()),
         text: None,
     }));
@@ -739,7 +747,6 @@ fn of_sums(
     let mut rows = vec![GrowthRow::Title(format!("by line{since}"))];
     rows.extend(growing.iter().map(|of| GrowthRow::Grown {
         per_step: of.per_step,
-        bytes: of.bytes,
         by: of.line.path_to(None, ""),
         text: text_of(&of.line),
     }));

@@ -647,7 +647,7 @@ fn oom_leak() -> Story {
     let mut story = first_run();
     story.oom(|_| {}).retained(0).find(
         Cause::Leak,
-        "Memory leak: +96 MiB per step, 7.88 GiB from step 3 to step 87.",
+        "Memory leak: +96 MiB × 84 steps = 7.88 GiB, from step 3 on.",
         "8.25 GiB is kept alive by train.py:93 outputs: list of 88. What is allocated between steps has grown steadily over the last 84 steps. Growing \
          allocations come from train.py:88 main: +96 MiB per step.",
     );

@@ -119,7 +119,7 @@ fn what_was_found_long_before_the_end_is_held_against_what_had_leaked_by_then() 
     };
     let (is_named, words) = found_after(30, Bytes::mib(120 * 30));
     assert!(is_named, "{words}");
-    let then = "After step 30, when 3.52 GiB had leaked, 3.52 GiB was kept alive by Meter.history: list of 30.";
+    let then = "What had leaked by step 30 was kept alive by Meter.history: list of 30.";
     assert!(words.contains(then), "{words}");
     let (is_named, words) = found_after(30, Bytes::mib(120));
     assert!(!is_named, "{words}");
@@ -207,7 +207,7 @@ fn one_leak_has_one_span_whether_its_holder_was_found_or_not() {
     for finding in [&unnamed, &named] {
         let words = finding.headline.to_string();
         assert!(
-            words.contains("+120 MiB per step, 12.3 GiB in 105 steps."),
+            words.contains("+120 MiB × 105 steps = 12.3 GiB."),
             "{words}"
         );
         let words = finding.explanation.to_string();

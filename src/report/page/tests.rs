@@ -91,7 +91,7 @@ fn what_grew_in_a_run_that_ended_before_memory_ran_out_has_a_section() {
     events.push(Event { at, what });
     let page = page_of(&SessionStory::new(events));
     assert!(page.contains("<h2>Memory grew from step to step</h2>"));
-    assert!(page.contains("What is allocated after each step grew by "));
+    assert!(page.contains("What is allocated after each step grew: +"));
     let page = page_of(&story("capacity"));
     assert!(!page.contains("<h2>Memory grew from step to step</h2>"));
 }

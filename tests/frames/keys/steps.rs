@@ -126,8 +126,12 @@ fn without_a_traced_step_what_grew_is_told_by_the_oom() {
     press(&story, &mut view, KeyCode::Char('s'));
     let text = crate::frames::text(&crate::frames::draw(&story, &view, 120, 36));
     assert!(text.contains("by line, seen in steps 4–36"), "{text}");
-    let row = "+96 MiB  3.00 GiB  train.py:41 build  model = GPT(config).to(device)";
+    let row = "+96 MiB  train.py:41 build  model = GPT(config).to(device)";
     assert!(text.contains(row), "{text}");
+    assert!(
+        !text.contains("3.00 GiB"),
+        "what grew over some steps is a second size:\n{text}"
+    );
 }
 
 /// The screen follows the traces until somebody looks about in one: that one stays, and says that there is a newer one.

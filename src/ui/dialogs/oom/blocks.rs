@@ -1,7 +1,7 @@
 //! Blocks on the screen: wrapped to the dialog's width, none cut.
 
 use super::Page;
-use crate::diagnosis::EarlierSearch;
+use crate::diagnosis::{EarlierSearch, PartOfLeak};
 use crate::document::{DocumentBlock, Figure, Heading, MemoryHolder, Sentence, Tree, Voice};
 use crate::event::{Retainer, Retainers};
 use crate::ui::canvas::{self, StyledLine, columns};
@@ -159,7 +159,7 @@ fn held(page: Page, held: &MemoryHolder) -> Vec<StyledLine> {
 }
 
 /// `scenarios.py:41 losses: list of 18  keeps 21.3 GiB alive`; `earlier` says when that was found, if it was long
-/// before the end.
+/// before the end: of a leak how much of it, since there is one size of that.
 pub(super) fn kept_alive(
     page: Page,
     retainer: &Retainer,
@@ -168,7 +168,16 @@ pub(super) fn kept_alive(
     let words = spelled(page, &retainer.words());
     let amount = spelled(page, &retainer.amount());
     let keeps = match earlier {
-        Some(earlier) => format!("  kept {amount} alive {}", earlier.words()),
+        Some(earlier) => {
+            let after = earlier.step;
+            match earlier.leak {
+                Some(PartOfLeak::All) => format!("  keeps it alive (seen after step {after})"),
+                Some(PartOfLeak::Most) => {
+                    format!("  keeps most of it alive (seen after step {after})")
+                }
+                None => format!("  kept {amount} alive after step {after}"),
+            }
+        }
         None => format!("  keeps {amount} alive"),
     };
     let parts = [(words, Tone::Accent), (keeps, Tone::Text)];

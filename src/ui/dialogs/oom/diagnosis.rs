@@ -67,7 +67,7 @@ pub(super) fn below(page: Page) -> Vec<Vec<StyledLine>> {
         let found = retainers(page.scene).filter(|found| found.main() == Some(retainer));
         let earlier = finding.kept_earlier.or_else(|| {
             let step = long_before(page.scene, found?)?;
-            Some(EarlierSearch { step, leaked: None })
+            Some(EarlierSearch { step, leak: None })
         });
         paragraphs.push(blocks::kept_alive(page, retainer, earlier));
     } else {
