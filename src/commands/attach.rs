@@ -65,7 +65,7 @@ pub(super) fn run(attach: &AttachCommand, nvml: bool) -> anyhow::Result<Ending> 
         Ok(sessions::Chosen::Elsewhere(session)) => {
             let ending = watch(&session)?;
             return match attach.from_list {
-                true => Err(picker::back()),
+                true => Err(picker::back(Some(&session.id))),
                 false => Ok(ending),
             };
         }
@@ -81,7 +81,7 @@ pub(super) fn run(attach: &AttachCommand, nvml: bool) -> anyhow::Result<Ending> 
     })?;
     let goes_on = || sessions::choose(Some(&found.id), "attach").is_ok();
     match attach.from_list && goes_on() {
-        true => Err(picker::back()),
+        true => Err(picker::back(Some(&found.id))),
         false => Ok(ending),
     }
 }

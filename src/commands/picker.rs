@@ -59,10 +59,16 @@ pub(super) fn has_terminal() -> bool {
     screen == Mode::Screen && io::stdin().is_terminal()
 }
 
-/// Shows the list again in this process's place, after a session that was opened from it. Returns only if that isn't possible.
-pub(super) fn back() -> anyhow::Error {
+/// The name of the session that the list is come back to from.
+const BACK_FROM: &str = "OOMPH_BACK_FROM";
+
+/// Shows the list again in this process's place, after this session was opened from it. Returns only if that isn't possible.
+pub(super) fn back(from: Option<&str>) -> anyhow::Error {
     let failed = match std::env::current_exe() {
-        Ok(oomph) => Command::new(oomph).exec(),
+        Ok(oomph) => {
+            let mut list = Command::new(oomph);
+            list.envs(from.map(|id| (BACK_FROM, id))).exec()
+        }
         Err(error) => error,
     };
     anyhow::Error::from(failed).context("cannot show the list of sessions")
@@ -91,6 +97,7 @@ fn open(chosen: &ChosenSession) -> anyhow::Error {
             .args(chosen.words())
             .arg("--from-list")
             .arg(&chosen.id)
+            .env_remove(BACK_FROM)
             .exec(),
         Err(error) => error,
     };
@@ -111,6 +118,9 @@ async fn choose(
     let mut terminal = UserTerminal::enter(tty.into())?;
     let (width, height) = terminal.size();
     let mut picker = Picker::new(width, height);
+    if let Ok(id) = std::env::var(BACK_FROM) {
+        picker.await_session(id);
+    }
     picker.take(current.iter().map(shown).collect(), false);
     let mut news = Some(look(current));
     loop {
@@ -263,10 +273,14 @@ fn shown(row: &SessionRow) -> PickerRow {
         id: plain(&row.id),
         group,
         state: plain(&row.state_words()),
+        brief: plain(&row.brief_words()),
+        told: row.told.iter().map(|words| plain(words)).collect(),
         has_failed: row.state != "finished" && row.state != "stopped",
         took: (row.seconds).map(|seconds| Duration::from_secs_f64(seconds.max(0.0))),
         peak: row.peak.map(Bytes),
         since: row.since.as_deref().and_then(local).unwrap_or_default(),
+        began: (row.since.as_deref().and_then(|since| since.parse().ok()))
+            .map_or(0, Timestamp::as_second),
         device: plain(&row.device_words().unwrap_or_default()),
         command: plain(row.command.as_deref().unwrap_or_default()),
     }

@@ -100,7 +100,8 @@ pub(super) fn run(replay: &ReplayCommand) -> anyhow::Result<Ending> {
                 return Err(chosen.start(file));
             }
             if replay.from_list {
-                return Err(picker::back());
+                let id = replay.session.as_deref().and_then(|id| id.to_str());
+                return Err(picker::back(id));
             }
         }
     }

@@ -9,9 +9,10 @@ use crate::forecast::score::Score;
 use crate::live::print;
 use crate::live::session::summary::{Activity, Summary};
 use crate::recording::{self, BaseDirs, Life, RemoteSession};
-use crate::state::{RunOutcome, State};
+use crate::report;
+use crate::state::{Run, RunOutcome, State};
 use crate::supervise::{RunStage, SessionStatus};
-use crate::units::{Moment, clock_face};
+use crate::units::{Moment, RunNumber, clock_face};
 use jiff::Timestamp;
 use serde::Serialize;
 use std::ffi::OsStr;
@@ -48,6 +49,12 @@ pub struct SessionRow {
     /// How far its batch could have gone, if its last run went well: `a batch of 48 would fit (32 ran)`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub room: Option<String>,
+    /// What is to be said of it beside its state, a line each: the cause as a sentence, and what helps.
+    #[serde(skip)]
+    pub told: Vec<String>,
+    /// Whether a run before the last one ran out of memory, and what the last one ended with hides that.
+    #[serde(skip)]
+    pub ran_out_before: bool,
     pub run: Option<u32>,
     /// The training's direct child, while a run goes on.
     pub pid: Option<i32>,
@@ -96,20 +103,32 @@ pub struct PredictedRun {
 }
 
 impl SessionRow {
-    /// The state; if there were several runs, also which one it is about; why memory ran out, and how long it has waited.
+    /// The state; if there were several runs, also which one it is about; why memory ran out, how far the batch could have gone, and
+    /// how long it has waited.
     pub fn state_words(&self) -> String {
+        let room = self.room.as_ref().filter(|_| self.cause.is_none());
+        let room = room.map_or(String::new(), |room| format!(": {room}"));
+        let place = self.elsewhere.as_deref().unwrap_or_default();
+        format!("{}{room}{place}", self.brief_words())
+    }
+
+    /// The same without what is as long as a sentence.
+    pub fn brief_words(&self) -> String {
         let run = match self.run {
             Some(run) if run > 1 => format!(", run {run}"),
             Some(_) | None => String::new(),
         };
-        let place = self.elsewhere.as_deref().unwrap_or_default();
-        let cause = self.cause.as_ref().or(self.room.as_ref());
+        let cause = self.cause.as_ref();
         let cause = cause.map_or(String::new(), |cause| format!(": {cause}"));
         let waited = self.waiting.map_or(String::new(), |seconds| {
             let waited = Duration::from_secs_f64(seconds.max(0.0));
             format!(" for {}", clock_face(waited))
         });
-        format!("{}{run}{waited}{cause}{place}", self.state)
+        let before = match self.ran_out_before {
+            true => "out of memory, then ",
+            false => "",
+        };
+        format!("{before}{}{run}{waited}{cause}", self.state)
     }
 
     /// `NVIDIA H200`, `8 × NVIDIA H200`, `NVIDIA L4 + NVIDIA T4`.
@@ -156,6 +175,9 @@ pub fn rows(ended: usize) -> (Vec<SessionRow>, Vec<Score>) {
         rows.push(row);
         scores.extend(of_session);
     }
+    // As their recordings are found it is by when they were last written to.
+    let running = rows.iter().take_while(|row| row.ooms.is_none()).count();
+    rows[running..].sort_by(|one, other| other.since.cmp(&one.since));
     for row in &rows {
         if let Some(problem) = &row.problem {
             print::complain(problem);
@@ -205,6 +227,9 @@ fn living_row(living: &Living) -> SessionRow {
             .and_then(|summary| summary.waiting_since)
             .map(|since| now - since),
         cause: summary.and_then(|summary| summary.cause.clone()),
+        told: (summary.and_then(|summary| summary.told.clone()))
+            .into_iter()
+            .collect(),
         run: run.map(|run| run.run.0),
         pid: run.and_then(|run| match run.stage {
             RunStage::Running { pid, .. } => Some(pid.0),
@@ -388,11 +413,15 @@ pub fn recorded_row(id: &str, path: &Path) -> (SessionRow, Vec<Score>) {
     let (state, problem) = outlined(path);
     let (row, scores) = recorded_row_of(id, path, &state);
     let cause = cause(path, &state);
-    let row = SessionRow {
-        problem,
-        cause,
-        ..row
+    let row = match cause {
+        Some(ListedCause { title, told }) => SessionRow {
+            cause: Some(title),
+            told,
+            ..row
+        },
+        None => row,
     };
+    let row = SessionRow { problem, ..row };
     match is_open(&state) && goes_on(id, path, &state) {
         true => (just_started(row, path, &state), Vec::new()),
         false => (row, scores),
@@ -456,7 +485,10 @@ fn recorded_row_of(id: &str, path: &Path, state: &State) -> (SessionRow, Vec<Sco
         room: room(state),
         run: run.map(|run| run.number.0),
         devices: devices(state),
-        peak: run.and_then(|run| run.peak()).map(|peak| peak.0),
+        // One that ended before it had a peak shows nothing of the session.
+        peak: (state.runs.iter().rev().find_map(|run| run.peak())).map(|peak| peak.0),
+        told: report::summary(state).into_iter().collect(),
+        ran_out_before: hidden_by_the_last(state).is_some(),
         ram: run.and_then(|run| run.host_peak).map(|peak| peak.0),
         ram_limit: (state.host.latest()).map(|(_, memory)| memory.limit.0),
         steps: run.map(|run| run.steps()),
@@ -493,10 +525,27 @@ fn room(state: &State) -> Option<String> {
 /// The largest recording that is read as a whole for the cause of its end.
 const READ_WHOLE: u64 = 8 << 20;
 
-/// Why memory ran out, if the last run ended with that. An outline has not all of what that rests on.
-fn cause(path: &Path, outlined: &State) -> Option<String> {
+/// Why memory ran out.
+struct ListedCause {
+    title: String,
+    /// As a sentence, and what is to be changed in the code.
+    told: Vec<String>,
+}
+
+/// The run that ran out of memory where what came of it failed before a step: a slip in the command, a change that the program did
+/// not take.
+fn hidden_by_the_last(state: &State) -> Option<RunNumber> {
+    let failed = |run: &&Run| matches!(run.outcome(), RunOutcome::Failed(_)) && run.steps() == 0;
+    let hides = state.runs.iter().rev().take_while(failed).count();
+    let before = state.runs.iter().rev().nth(hides).filter(|_| hides > 0)?;
+    (before.outcome() == RunOutcome::OutOfMemory).then_some(before.number)
+}
+
+/// Why memory ran out, if the last run that trained ended with that. An outline has not all of what that rests on.
+fn cause(path: &Path, outlined: &State) -> Option<ListedCause> {
     let run = outlined.run()?;
-    if run.outcome() != RunOutcome::OutOfMemory {
+    let hidden = hidden_by_the_last(outlined);
+    if run.outcome() != RunOutcome::OutOfMemory && hidden.is_none() {
         return None;
     }
     let file = match path.is_dir() {
@@ -509,9 +558,20 @@ fn cause(path: &Path, outlined: &State) -> Option<String> {
         state.apply(&event.ok()?);
     }
     broken_off::settle(&mut state);
+    if let Some(hidden) = hidden {
+        state.runs.retain(|run| run.number <= hidden);
+    }
     let findings = diagnosis::diagnose(&state);
     let first = findings.first()?;
-    Some(first.cause.spec().title.to_string())
+    let in_code = first.in_code().filter(|_| first.place.is_some());
+    let told = [
+        Some(first.headline.to_string()),
+        in_code.map(|words| words.to_string()),
+    ];
+    Some(ListedCause {
+        title: first.cause.spec().title.to_string(),
+        told: told.into_iter().flatten().collect(),
+    })
 }
 
 fn predicted(score: Score) -> PredictedRun {
@@ -662,5 +722,31 @@ mod tests {
     fn one_that_cannot_be_read_is_listed_all_the_same() {
         let (row, _) = recorded_row("x", Path::new("/none"));
         assert_eq!((row.state.as_str(), row.peak), ("interrupted", None));
+    }
+
+    #[test]
+    fn what_a_slip_after_an_oom_ended_with_does_not_hide_it() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/replay/capacity.jsonl");
+        let mut text = std::fs::read_to_string(path).expect("a recording");
+        let whole = of("capacity");
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join(recording::RECORDING);
+        for (seconds, what) in [
+            (9_000.0, staged::started(2, 4_000_000, "python trian.py")),
+            (9_000.3, staged::exited(2, Exit::Code(2))),
+        ] {
+            let at = Moment::from_secs_f64(seconds);
+            text.push_str(&(serde_json::to_string(&Event { at, what }).expect("JSON") + "\n"));
+        }
+        std::fs::write(&path, text).expect("a file");
+        let (row, _) = recorded_row("x", &path);
+        assert_eq!(row.state, "exit 2", "as JSON has it");
+        assert_eq!(
+            row.state_words(),
+            "out of memory, then exit 2, run 2: capacity"
+        );
+        assert_eq!(row.peak, whole.peak);
+        assert_eq!(row.told, whole.told);
+        assert!(row.told[0].starts_with("It does not fit"), "{:?}", row.told);
     }
 }

@@ -36,12 +36,18 @@ pub struct PickerRow {
     pub group: SessionGroup,
     /// `running`, `out of memory, run 2`, `running on gpu-7, heard 3 s ago`.
     pub state: String,
+    /// The same in few words, for where that has no room.
+    pub brief: String,
+    /// What is to be said of it below the list, a line each.
+    pub told: Vec<String>,
     /// Whether it went wrong.
     pub has_failed: bool,
     pub took: Option<Duration>,
     pub peak: Option<Bytes>,
     /// When it began: `Nov 24 18:23`.
     pub since: String,
+    /// The same to order them by, in seconds since 1970.
+    pub began: i64,
     /// `2 × NVIDIA H200`; empty where it used none.
     pub device: String,
     pub command: String,
@@ -91,6 +97,8 @@ pub struct Picker {
     is_typed: bool,
     /// The selected session, by its name: rows come and go.
     selected: Option<String>,
+    /// The session to select once it is in the list: the one that the user comes back from.
+    awaited: Option<String>,
     /// What was selected when the filter was begun, to go back to when it is given up.
     before_filter: Option<String>,
     /// The first row that is shown.
@@ -108,6 +116,7 @@ impl Picker {
             filter: LineEdit::default(),
             is_typed: false,
             selected: None,
+            awaited: None,
             before_filter: None,
             first: 0,
             size: Rect::new(0, 0, width, height),
@@ -120,10 +129,18 @@ impl Picker {
         self.follow();
     }
 
+    /// Selects the session of this name once it is in the list, unless another was selected by then.
+    pub fn await_session(&mut self, id: String) {
+        self.awaited = Some(id);
+    }
+
     /// Takes what there is now; `is_complete` once the recordings were read.
     pub fn take(&mut self, mut rows: Vec<PickerRow>, is_complete: bool) {
-        // Stable: within a group they come in the order in which they are to be read.
-        rows.sort_by_key(|row| row.group);
+        rows.sort_by_key(|row| (row.group, std::cmp::Reverse(row.began)));
+        let is_there = |id: &mut String| rows.iter().any(|row| row.id == *id);
+        if let Some(awaited) = self.awaited.take_if(is_there) {
+            self.selected = Some(awaited);
+        }
         self.rows = rows;
         self.is_reading = !is_complete;
         self.follow();
@@ -146,6 +163,7 @@ impl Picker {
     }
 
     fn select(&mut self, place: usize) {
+        self.awaited = None;
         let last = self.shown().count().saturating_sub(1);
         let chosen = self.shown().nth(place.min(last)).map(|row| row.id.clone());
         self.selected = chosen;
@@ -162,10 +180,14 @@ impl Picker {
                 0
             }
         };
-        let rows = usize::from(draw::places(self.size).rows.height).max(1);
+        let rows = usize::from(self.places().rows.height).max(1);
         let most = self.shown().count().saturating_sub(rows);
         let first = self.first.clamp((place + 1).saturating_sub(rows), place);
         self.first = first.min(most);
+    }
+
+    fn places(&self) -> draw::PickerPlaces {
+        draw::places(self.size, self.shown().count())
     }
 
     fn mode(&self) -> PickerMode {
@@ -208,7 +230,7 @@ impl Picker {
             MouseEventKind::ScrollUp => self.act(PickerAction::Up),
             MouseEventKind::ScrollDown => self.act(PickerAction::Down),
             MouseEventKind::Down(MouseButton::Left) => {
-                let rows = draw::places(self.size).rows;
+                let rows = self.places().rows;
                 let at = Position::new(event.column, event.row);
                 let row = rows
                     .contains(at)
@@ -228,7 +250,7 @@ impl Picker {
 
     fn act(&mut self, action: PickerAction) -> Option<PickerEffect> {
         let place = self.place().unwrap_or(0);
-        let page = usize::from(draw::places(self.size).rows.height).max(2) - 1;
+        let page = usize::from(self.places().rows.height).max(2) - 1;
         match action {
             PickerAction::Up => self.select(place.saturating_sub(1)),
             PickerAction::Down => self.select(place + 1),

@@ -14,10 +14,19 @@ fn row(id: &str, group: SessionGroup, state: &str, minutes: u64, command: &str) 
         id: format!("20261124-{id}-python"),
         group,
         state: state.into(),
+        brief: state.split(':').next().unwrap_or_default().into(),
+        told: match state.starts_with("out of memory") {
+            true => vec![
+                "Memory leak: +345 MiB × 49 steps = 16.5 GiB.".into(),
+                "scenarios.py:70: .item() or .detach() on what you keep from each step".into(),
+            ],
+            false => Vec::new(),
+        },
         has_failed: state.starts_with("out") || state.starts_with("exit"),
         took: Some(Duration::from_secs(60 * minutes)),
         peak: (minutes > 1).then(|| Bytes::mib(1_024 * 11 + 97 * minutes)),
         since: format!("Nov 24 {}:{}", &id[..2], &id[2..4]),
+        began: id.parse().expect("an hour, a minute and a second"),
         device: match group {
             SessionGroup::Running => "8 × NVIDIA H100 80GB HBM3".into(),
             SessionGroup::Waiting | SessionGroup::Ended => "NVIDIA RTX 4090".into(),
@@ -144,6 +153,62 @@ fn one_that_waits_is_first_and_enter_opens_what_is_selected() {
         press(&mut picker, KeyCode::Enter),
         open("173011", Opening::Screen)
     );
+}
+
+/// They are read by when they were last written to.
+#[test]
+fn the_latest_begun_is_first_and_the_one_come_back_from_is_selected() {
+    let mut picker = Picker::new(120, 36);
+    picker.await_session("20261124-130000-python".into());
+    let ended = |id| {
+        row(
+            id,
+            SessionGroup::Ended,
+            "out of memory: memory leak",
+            3,
+            "python t.py",
+        )
+    };
+    picker.take(
+        vec![row(
+            "160000",
+            SessionGroup::Running,
+            "running",
+            3,
+            "python t.py",
+        )],
+        false,
+    );
+    picker.take(
+        vec![ended("120000"), ended("140000"), ended("130000")],
+        true,
+    );
+    let shown = frame(&picker, Theme::full(), 120, 36);
+    let began: Vec<&str> = shown
+        .lines()
+        .filter_map(|line| line.split("Nov 24 ").nth(1))
+        .collect();
+    let began: Vec<&str> = began.iter().map(|rest| &rest[..5]).collect();
+    assert_eq!(began, ["14:00", "13:00", "12:00"], "{shown}");
+    let selected = shown
+        .lines()
+        .find(|line| line.contains('❯'))
+        .unwrap_or_default();
+    assert!(selected.contains("13:00"), "{shown}");
+    assert!(shown.contains(" scenarios.py:70: .item()"), "{shown}");
+    // A key goes before what is waited for.
+    picker.await_session("20261124-120000-python".into());
+    press(&mut picker, KeyCode::Char('k'));
+    picker.take(
+        vec![ended("120000"), ended("140000"), ended("130000")],
+        true,
+    );
+    let shown = frame(&picker, Theme::full(), 120, 36);
+    let selected = shown
+        .lines()
+        .find(|line| line.contains('❯'))
+        .unwrap_or_default();
+    assert!(selected.contains("14:00"), "{shown}");
 }
 
 #[test]

@@ -69,6 +69,9 @@ pub(crate) struct Summary {
     /// Why memory ran out, while somebody is asked.
     #[serde(default)]
     pub cause: Option<String>,
+    /// The same as a sentence.
+    #[serde(default)]
+    pub told: Option<String>,
 }
 
 impl Summary {
@@ -111,6 +114,8 @@ impl Summary {
             waiting_since: ended.filter(|_| is_asked).map(wall),
             cause: (findings.first().filter(|_| is_asked))
                 .map(|finding| finding.cause.spec().title.to_string()),
+            told: (findings.first().filter(|_| is_asked))
+                .map(|finding| finding.headline.to_string()),
         }
     }
 

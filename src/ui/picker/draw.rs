@@ -12,6 +12,10 @@ use ratatui::layout::{Position, Rect};
 /// Rows below which nothing is told of the selected session: the list needs them.
 const TALL: u16 = 14;
 
+/// Rows of what is told of the selected session, and the most where the list leaves more: a cause and what helps, its command.
+const ABOUT: u16 = 4;
+const MOST_ABOUT: u16 = 7;
+
 /// The parts of the screen.
 pub(super) struct PickerPlaces {
     head: Rect,
@@ -21,18 +25,21 @@ pub(super) struct PickerPlaces {
     footer: Rect,
 }
 
-pub(super) fn places(area: Rect) -> PickerPlaces {
+/// `listed` rows are to be shown.
+pub(super) fn places(area: Rect, listed: usize) -> PickerPlaces {
     let row = |y: u16, height: u16| Rect {
         y: area.y.saturating_add(y),
         height,
         ..area
     };
-    let about = match area.height {
-        0..TALL => 0,
-        _ => 4,
-    };
     let head = area.height.min(2);
     let footer = u16::from(area.height > 2);
+    let left = area.height.saturating_sub(head + footer);
+    let left = left.saturating_sub(listed.try_into().unwrap_or(u16::MAX));
+    let about = match area.height {
+        0..TALL => 0,
+        _ => left.clamp(ABOUT, MOST_ABOUT),
+    };
     let rows = area.height.saturating_sub(head + about + footer);
     PickerPlaces {
         head: row(0, head),
@@ -121,7 +128,7 @@ pub(super) fn whole(canvas: &mut Canvas, picker: &Picker) -> Option<Position> {
         rows,
         about,
         footer,
-    } = places(canvas.area);
+    } = places(canvas.area, picker.shown().count());
     let wide = PickerColumns::new(canvas.area.width, picker.rows.iter());
     draw_head(&mut canvas.at(head), picker, &wide);
     match picker.is_helping {
@@ -223,7 +230,11 @@ fn draw_rows(canvas: &mut Canvas, picker: &Picker, wide: &PickerColumns) {
             pen.text(pointer, Tone::Accent);
         }
         pen.to(LEAD);
-        column(&mut pen, &row.state, wide.state, state_tone(row));
+        let state = match columns(&row.state) <= wide.state {
+            true => &row.state,
+            false => &row.brief,
+        };
+        column(&mut pen, state, wide.state, state_tone(row));
         column(&mut pen, &took(row), wide.took, Tone::Dim);
         column(&mut pen, &peak(row), wide.peak, Tone::Text);
         column(&mut pen, &row.since, wide.since, Tone::Dim);
@@ -246,22 +257,29 @@ fn state_tone(row: &PickerRow) -> Tone {
     }
 }
 
-/// The selected session: its name, its whole command, and what opening it does.
+/// The selected session: its name, what is told of it, its whole command, and what opening it does.
 fn draw_about(canvas: &mut Canvas, row: &PickerRow) {
     if canvas.area.height == 0 {
         return;
     }
     // In its column the state may be cut.
-    let separator = canvas.theme.glyphs.separator;
+    let glyphs = canvas.theme.glyphs;
+    let separator = glyphs.separator;
     let mut inside = canvas.below_head(&[
         (&row.id, Tone::Strong),
         (separator, Tone::Faint),
         (&row.state, state_tone(row)),
     ]);
     let width = inside.area.width.saturating_sub(2);
-    let lines = canvas::text(&row.command, width, Tone::Text);
+    let told = row.told.iter();
+    let told = told.flat_map(|words| canvas::text(&glyphs.spelled(words), width, Tone::Text));
+    let told: Vec<StyledLine> = told.collect();
+    let command = canvas::text(&row.command, width, Tone::Dim);
     let last = inside.area.height.saturating_sub(1);
-    for (y, line) in (0..last).zip(&lines) {
+    // A row is the command's: it tells this session from the next.
+    let of_told = usize::from(last.saturating_sub(1)).min(told.len());
+    let lines = told.iter().take(of_told).chain(&command);
+    for (y, line) in (0..last).zip(lines) {
         line.clone().behind(" ", Tone::Text).draw(&mut inside, y);
     }
     let (does, typed) = match row.group {
