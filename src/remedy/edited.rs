@@ -61,7 +61,20 @@ fn need(
         .filter(|remedy| !remedy.edits.is_empty())
         .take(MOST)
         .collect();
-    for chosen in subsets(&offered) {
+    let all = subsets(&offered);
+    let ran_out = inputs.forecast.oom.is_some();
+    // What the dialog offers word for word needs what the dialog says, which may have been measured.
+    let whole = remedies
+        .iter()
+        .filter(|remedy| remedy.is_offered() && !remedy.parts.is_empty());
+    let whole: Vec<Vec<&Remedy>> = whole.map(|remedy| vec![remedy]).collect();
+    let makes_it = |chosen: &&Vec<&Remedy>| {
+        !chosen.is_empty() && Plan::new(command, chosen).command.without_secrets() == edited
+    };
+    if let Some(chosen) = whole.iter().chain(&all).find(makes_it).filter(|_| ran_out) {
+        return Ok(expectation(command, inputs, chosen));
+    }
+    for chosen in all {
         let planned = Plan::new(command, &chosen).command.without_secrets();
         let reading = key(&planned);
         if reading.likeness != wanted.likeness || settings(&planned) != settings(&edited) {
@@ -69,7 +82,6 @@ fn need(
         }
         let is_same = reading.at_once == wanted.at_once
             && reading.keeps_gradients() == wanted.keeps_gradients();
-        let ran_out = inputs.forecast.oom.is_some();
         if is_same && ran_out && !chosen.is_empty() {
             return Ok(expectation(command, inputs, &chosen));
         }

@@ -69,6 +69,23 @@ fn what_a_remedy_makes_needs_what_the_dialog_says_and_may_be_edited_further() {
 }
 
 #[test]
+fn what_was_measured_of_a_remedys_command_is_said_in_the_editor_too() {
+    let scene = out();
+    with_inputs(&scene, Cause::Capacity, |command, inputs| {
+        let mut offered = remedies(command, inputs);
+        let batch = (offered.iter_mut()).find(|remedy| remedy.id == RemedyId::Batch);
+        let batch = batch.expect("a smaller batch");
+        batch.expectation.words = "needs 15.1 GiB, measured in session 1".into();
+        let (planned, said) = (
+            Plan::new(command, &[batch]).command,
+            batch.expectation.clone(),
+        );
+        let need = EditedNeed::new(command, planned, inputs, &offered).need;
+        assert_eq!(need.expect("a need"), said);
+    });
+}
+
+#[test]
 fn a_batch_that_is_no_number_is_said_to_be_none() {
     let scene = out();
     let said = |text: &str| typed(&scene, text).expect_err("no need");
