@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::anatomy::GrownModule;
-use crate::event::{BlockOrigin, MemoryKind, PhaseStart, RetainerKind, Sample, StepTrace};
+use crate::event::{BlockOrigin, PhaseStart, RetainerKind, Sample, StepTrace};
 use crate::oom::OomReport;
 use crate::units::{Moment, Pid};
 
@@ -426,4 +426,39 @@ fn the_latest_traced_step_is_not_taken_for_the_one_that_failed() {
         said[0],
         "\nThe peak of step 3: 1.5 KiB (the latest that was traced whole):"
     );
+}
+
+#[test]
+fn what_the_optimizer_has_in_blocks_is_told_beside_its_tensors() {
+    use crate::state::tests::staged::{gib, record};
+    let structure = Structure {
+        pid: Pid(100),
+        device: 0,
+        parameters: Bytes::mib(164),
+        gradients: Bytes::ZERO,
+        optimizer_state: Bytes::mib(327),
+        whole: None,
+    };
+    let said = |mebibytes| {
+        let mut record = record(100, gib(18.0), gib(19.0), gib(2.0), gib(0.4));
+        record.lines = vec![LineUsage {
+            line: SourceLine {
+                file: "adamw.py".into(),
+                line: 20,
+                function: "step".into(),
+            },
+            inside: None,
+            bytes: Bytes::mib(mebibytes),
+            blocks: 298,
+            kind: Some(MemoryKind::OptimizerState),
+        }];
+        in_blocks(&structure, &record)
+    };
+    assert_eq!(
+        said(349).as_deref(),
+        Some(
+            "lines are measured in the allocator's blocks: the optimizer state's tensors, 327 MiB, take 349 MiB of them"
+        )
+    );
+    assert_eq!(said(328), None, "the same to the eye");
 }
