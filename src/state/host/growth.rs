@@ -22,8 +22,8 @@ const SOON: Duration = Duration::from_secs(3_600);
 /// Whoever has grown by this share of the limit within a minute is named.
 const GROWS: f64 = 0.02;
 
-/// Growth of a process is told after it was seen for so long.
-const BRIEF: Duration = Duration::from_secs(5);
+/// Growth of a process is told after it was seen for so long: what a process takes as it starts is no rate.
+const A_MINUTE: Duration = Duration::from_secs(60);
 
 /// Whose memory has grown most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl HostState {
         let known = self.tracked.iter().find(|known| known.pid == pid)?;
         let (since, then) = known.before;
         let over = at.since(since);
-        (over >= BRIEF).then(|| {
+        (over >= A_MINUTE).then(|| {
             let grown = (now.resident - then).0 as f64;
             Bytes((grown * 60.0 / over.as_secs_f64()) as u64)
         })
