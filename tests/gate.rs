@@ -135,7 +135,7 @@ fn without_nvml_the_gate_says_so_and_opens_after_a_while() {
     let mut session = Session::start(None);
     session.terminal.wait_for("Space combine", PATIENCE);
     session.terminal.press("b");
-    session.terminal.wait_for("NVML does not answer", PATIENCE);
+    session.terminal.wait_for("without NVML: waiting", PATIENCE);
     session.terminal.wait_for("run 2", PATIENCE);
     assert_eq!(session.terminal.exit(PATIENCE), Exit::Code(0));
 }

@@ -72,10 +72,12 @@ pub(crate) struct Gate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GateSight {
     Nvml,
-    /// Only time.
+    /// There is none: only time decides.
     Blind,
     /// No device was ever known, neither to NVML nor to a process of the run: there is no memory to come back.
     NoDevice,
+    /// It does not answer any more; the same.
+    Lost,
 }
 
 #[derive(Debug)]
@@ -162,7 +164,7 @@ impl Gate {
     /// NVML stopped answering: from now on only time decides.
     pub(crate) fn lose_nvml(&mut self) {
         self.sight = match self.sight {
-            GateSight::Nvml | GateSight::Blind => GateSight::Blind,
+            GateSight::Nvml | GateSight::Blind | GateSight::Lost => GateSight::Lost,
             GateSight::NoDevice => GateSight::NoDevice,
         };
     }
@@ -179,7 +181,8 @@ impl Gate {
         let waited = now.since(self.waiting_since);
         let blind = match (self.sight, self.watched.is_empty()) {
             (GateSight::NoDevice, _) => return GateVerdict::Open,
-            (GateSight::Blind, _) => Some("NVML does not answer"),
+            (GateSight::Blind, _) => Some("without NVML"),
+            (GateSight::Lost, _) => Some("NVML does not answer"),
             (GateSight::Nvml, true) => Some("the device that the run used is unknown"),
             (GateSight::Nvml, false) => None,
         };

@@ -531,7 +531,9 @@ impl Session {
     /// The devices of this node that the last run used, with their usage before the first run. For a run
     /// that died before its first sample: by its OOM, or by the devices that it could see.
     pub(crate) fn devices_of_last_run(&self) -> Vec<(Uuid, Option<Bytes>)> {
-        let Some(run) = self.state.run() else {
+        // One that ended before it used a GPU, by a slip in its command, follows one that did.
+        let mut runs = self.state.runs.iter().rev();
+        let Some(run) = runs.find(|run| !run.ranks.is_empty() || !run.ooms.is_empty()) else {
             return Vec::new();
         };
         let of_ooms = run.ooms.iter().filter_map(|oom| oom.device.as_ref());

@@ -222,7 +222,7 @@ fn fault_77_without_nvml_time_decides_and_it_is_said() {
     training.terminal().wait_for(DIALOG, PATIENCE);
     answer(&mut training, 'b', |training| {
         let screen = training.terminal().screen();
-        screen.contains("NVML does not answer")
+        screen.contains("without NVML: waiting")
     });
     training.file("second");
     training.finish(SUCCESS);
@@ -253,7 +253,7 @@ fn fault_79_a_front_that_dies_between_two_runs_starts_no_second() {
     training.terminal().wait_for(DIALOG, PATIENCE);
     answer(&mut training, 'b', |training| {
         let screen = training.terminal().screen();
-        screen.contains("NVML does not answer")
+        screen.contains("without NVML: waiting")
     });
     training.signal_front(SIGKILL);
     assert_eq!(training.exit(), Exit::Signal(9));

@@ -694,3 +694,21 @@ fn an_oom_that_the_program_has_survived_has_its_remedies() {
     assert!(told.controller.session.findings.is_empty());
     assert!(told.controller.session.remedy_inputs().cause().is_some());
 }
+
+/// A slip in the second command ends it before it has a GPU; what the first one held is what is waited for.
+#[test]
+fn the_device_to_wait_for_is_that_of_the_run_that_had_one() {
+    let mut told = DrivenSession::running(OnOom::Ask);
+    told.happen(hello(1, PID, None));
+    told.happen(EventKind::Sample(sample(PID, 0, gib(1.0), gib(2.0))));
+    let devices = |told: &DrivenSession| told.controller.session.devices_of_last_run();
+    let of_first = devices(&told);
+    assert!(!of_first.is_empty());
+    told.exit(1);
+    told.happen(crate::state::tests::staged::started(
+        2,
+        PID + 1,
+        "python trian.py",
+    ));
+    assert_eq!(devices(&told), of_first);
+}
