@@ -73,6 +73,9 @@ pub struct Rehearsal {
     /// Whether it multiplies matrices, for which cuBLAS takes a workspace. `None` of a probe that did not look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multiplies: Option<bool>,
+    /// Whether its backward pass does, on a thread that has a workspace of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multiplies_backward: Option<bool>,
     /// Whether cuDNN tries its algorithms for them (`torch.backends.cudnn.benchmark`), each with what it wants of the memory that
     /// is free.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

@@ -127,7 +127,13 @@ impl Rehearsed {
             variants,
             workspaces: match said.multiplies {
                 Some(false) => Workspaces::NONE,
-                Some(true) | None => Workspaces::before(may_have_evaluated(said)),
+                Some(true) | None => Workspaces {
+                    threads: match said.multiplies_backward {
+                        Some(false) => 1,
+                        Some(true) | None => Workspaces::UNSEEN.threads,
+                    },
+                    ..Workspaces::before(may_have_evaluated(said))
+                },
             },
             evaluated: may_have_evaluated(said),
             raised: 1.0,
@@ -141,7 +147,10 @@ impl Rehearsed {
             return self;
         };
         Rehearsed {
-            workspaces,
+            workspaces: Workspaces {
+                threads: self.workspaces.threads,
+                ..workspaces
+            },
             evaluated: is_first(&self.said) && workspaces.before > 0,
             ..self
         }

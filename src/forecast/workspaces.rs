@@ -17,6 +17,8 @@ pub(super) struct Workspaces {
     pub size: Bytes,
     /// How many there were before the step.
     pub before: u32,
+    /// How many there will be: one where backward multiplies nothing.
+    pub threads: u32,
 }
 
 impl Workspaces {
@@ -24,12 +26,14 @@ impl Workspaces {
     pub const UNSEEN: Workspaces = Workspaces {
         size: SIZES[0],
         before: 0,
+        threads: THREADS,
     };
 
     /// Where no matrices are multiplied.
     pub const NONE: Workspaces = Workspaces {
         size: Bytes::ZERO,
         before: THREADS,
+        threads: THREADS,
     };
 
     /// The same where the model was called before, so that the forward pass has its own already.
@@ -74,6 +78,7 @@ impl Workspaces {
         Some(Workspaces {
             size,
             before: count(&alive[..before_call], size).min(THREADS),
+            threads: THREADS,
         })
     }
 
@@ -81,7 +86,7 @@ impl Workspaces {
     pub fn to_come(self, evaluates: bool) -> Bytes {
         let threads = match evaluates {
             true => 1,
-            false => THREADS,
+            false => self.threads,
         };
         Bytes(self.size.0 * u64::from(threads - self.before.min(threads)))
     }

@@ -352,6 +352,7 @@ impl<'a> Composition<'a> {
     /// A thread's first matrix product: cuBLAS takes a workspace for it and keeps it, in the best place that is free by then.
     /// The forward pass and the backward pass have a thread each.
     fn multiply(&mut self, threads: u32) {
+        let threads = threads.min(self.workspaces.threads);
         while self.taken < threads && self.reading != Reading::Least {
             self.allocate(self.workspaces.size.0, Part::Other);
             self.taken += 1;

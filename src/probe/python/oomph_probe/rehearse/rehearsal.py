@@ -138,7 +138,9 @@ class Rehearsal:
         # And what of other values is known.
         self.values = values.Values(torch, lambda: self.trace.allocated)
         self.sequences = packing.Sequences(self)
-        self.has_convolutions = self.multiplies = False
+        self.has_convolutions = self.multiplies = self.multiplies_backward = False
+        # Whether a backward runs is the number of its graph's task, of torch 2.0 on.
+        self.task: Any = getattr(torch._C, "_current_graph_task_id", int)
         self.samples = singly.Samples(variant.batch[1] if variant.batch else 0)
         # Copies of what models have, and how many of them are known to be no allocation.
         self.copier: Any = None
@@ -478,6 +480,7 @@ class Rehearsal:
         self.samples.look(name, args)
         if name in PRODUCTS:
             self.multiplies = True
+            self.multiplies_backward = self.multiplies_backward or self.is_backward()
         if name == "convolution" and takes_workspace(args):
             self.has_convolutions = True
         if self.mode is not None:
@@ -530,6 +533,9 @@ class Rehearsal:
         if self.mode is not None:
             self.values.follow(func, name, args, kwargs, returned)
         return returned
+
+    def is_backward(self) -> bool:
+        return self.task() >= 0
 
     def reduced_loss(self, func: Any, name: str, args: Args, kwargs: Kwargs) -> Any:
         """A loss that torch computes in what it returns."""

@@ -333,7 +333,7 @@ class Work:
             self.leave_out(one.carried)
         self.line.update(
             own_loss="own loss" in trace.marks, weights=one.weights, trained=one.trained,
-            convolutions=one.has_convolutions, multiplies=one.multiplies,
+            convolutions=one.has_convolutions, multiplies=one.multiplies, multiplies_backward=one.multiplies_backward,
         )
 
     def one_by_one(self, said: Line, variant: Changed, batch: int, deadline: apart.Deadline) -> Line:
