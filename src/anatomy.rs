@@ -228,11 +228,10 @@ impl StepAnatomy {
 
     /// The phase that a position belongs to; not known before the first event.
     pub fn phase(&self, position: usize) -> Phase {
-        let begun = self
-            .phases
-            .iter()
-            .take_while(|start| start.from <= position);
-        begun.last().map_or(Phase::Unknown, |start| start.phase)
+        // Asked of every block: with gradient accumulation there are many phases.
+        let begun = (self.phases).partition_point(|start| start.from <= position);
+        let latest = begun.checked_sub(1).map(|at| self.phases[at].phase);
+        latest.unwrap_or(Phase::Unknown)
     }
 }
 

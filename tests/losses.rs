@@ -114,7 +114,7 @@ impl Session {
 #[test]
 fn equal_losses_are_said_to_be() {
     let session = Session::of("same");
-    session.says("losses of 4 steps equal to the bit");
+    session.says("losses of 4 steps are the same, bit for bit");
     // Each is read once its copy has arrived, which that of a run's last step never does.
     let of = |steps: u64| (1..=steps).map(|step| (step, 2.0 / step as f64));
     let expected: Vec<(u64, f64)> = of(4).chain(of(7)).collect();

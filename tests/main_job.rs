@@ -164,7 +164,7 @@ fn fragmentation_is_mended_by_expandable_segments() {
         EventKind::Note(note) => Some(note.text.as_str()),
         _ => None,
     });
-    let told: Vec<&str> = told.filter(|note| note.contains("equal to")).collect();
+    let told: Vec<&str> = told.filter(|note| note.contains(" are the same")).collect();
     assert!(
         told.iter()
             .any(|note| note.starts_with("run 2: printed losses of ")),

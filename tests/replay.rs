@@ -152,7 +152,7 @@ fn told(replayed: &Replayed) -> String {
 
 fn tell(told: &mut String, finding: &Finding) {
     let (certainty, cause) = (finding.certainty, finding.cause);
-    let _ = writeln!(told, "\n{certainty:?} {cause:?}: {}", finding.headline);
+    let _ = writeln!(told, "\n{certainty:?} ({cause:?}) {}", finding.headline);
     let _ = writeln!(told, "    {}", finding.explanation);
     for advice in &finding.advice {
         let _ = writeln!(told, "    > {advice}");

@@ -6,6 +6,7 @@ use crate::live::{
     self, AutoOptions, Ending, OnOom, SESSION_VARIABLE, SessionConfig, print, torch,
 };
 use crate::supervise;
+use std::ffi::OsStr;
 
 /// Sets what the words alone do not say.
 pub(super) fn configure(
@@ -33,12 +34,18 @@ pub(super) fn run(config: SessionConfig, command: CommandLine) -> anyhow::Result
     let options = configure(config, command)?;
     let path = std::env::var_os("PATH");
     if let Err(missing) = supervise::resolve(&options.command, path.as_deref()) {
-        print::complain(&match (missing.unknown_name(), meant(&options.command)) {
-            (Some(name), Some(subcommand)) => format!(
+        let name = missing.unknown_name();
+        let near = || near_program(name?.to_str()?, path.as_deref()?);
+        print::complain(&match (name, meant(&options.command), near()) {
+            (Some(name), Some(subcommand), _) => format!(
                 "{}: no such subcommand, nor a program in PATH; did you mean: oomph {subcommand}?",
                 name.display()
             ),
-            _ => missing.to_string(),
+            (Some(name), None, Some(program)) => format!(
+                "{}: not found in PATH; did you mean {program}?",
+                name.display()
+            ),
+            (_, _, _) => missing.to_string(),
         });
         return Ok(Ending::Code(missing.status()));
     }
@@ -57,6 +64,23 @@ pub(super) fn run(config: SessionConfig, command: CommandLine) -> anyhow::Result
         }
         ended => ended,
     }
+}
+
+/// Names shorter than this have too many others near them.
+const LONG_ENOUGH: usize = 4;
+
+/// The program in PATH whose name is a slip of the keyboard away.
+fn near_program(typed: &str, path: &OsStr) -> Option<String> {
+    if typed.len() < LONG_ENOUGH || typed.contains('/') || typed.ends_with(".py") {
+        return None;
+    }
+    let names = std::env::split_paths(path)
+        .filter_map(|directory| std::fs::read_dir(directory).ok())
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let near = names.filter(|name| strsim::osa_distance(name, typed) == 1);
+    // Of several the one that is as long, and then always the same.
+    near.min_by_key(|name| (name.len().abs_diff(typed.len() + 1), name.clone()))
 }
 
 /// Below another oomph the command runs as it was typed: two would both wait at a dialog, the inner one
@@ -98,4 +122,24 @@ fn become_command(lack: &str, command: &CommandLine) -> Ending {
     let missing = supervise::become_command(command);
     print::complain(&missing.to_string());
     Ending::Code(missing.status())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_in_a_programs_name_finds_the_program() {
+        let directory = tempfile::tempdir().expect("a directory");
+        for name in ["python3", "torchrun", "ls"] {
+            std::fs::write(directory.path().join(name), "").expect("a file");
+        }
+        let path = directory.path().as_os_str();
+        let near = |typed: &str| near_program(typed, path);
+        assert_eq!(near("pyton3").as_deref(), Some("python3"));
+        assert_eq!(near("trochrun").as_deref(), Some("torchrun"));
+        assert_eq!(near("lss"), None, "too short");
+        assert_eq!(near("perl5"), None);
+        assert_eq!(near("pyton3.py"), None);
+    }
 }

@@ -9,7 +9,7 @@ use crate::event::{Phase, SourceLine};
 
 pub(super) const CAUSE: CauseSpec = CauseSpec::new("evaluation with gradients enabled", examine)
     .explains_capacity()
-    .recurs("evaluation keeps its graphs: it would run out again (torch.no_grad() fixes it)")
+    .recurs("evaluation keeps its graphs: it would run out again (torch.inference_mode() around it fixes that)")
     .ineffective_against(
         LittleUse::UnlikelyToHelp,
         "every evaluation batch keeps its activations",

@@ -65,7 +65,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
         ("largest free piece", case.largest_free),
         // With expandable segments this is always 0; where it is all that is cached it has been told.
         (
-            "stuck pieces",
+            "fragments",
             inactive.filter(|bytes| !expandable && Some(*bytes) != case.cached),
         ),
         ("recoverable with expandable segments", given_back(case)),

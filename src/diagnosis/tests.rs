@@ -44,7 +44,7 @@ fn the_words() {
         let _ = writeln!(words, "# {what}");
         for finding in findings {
             let (certainty, cause) = (finding.certainty, finding.cause);
-            let _ = writeln!(words, "{certainty:?} {cause:?}: {}", finding.headline);
+            let _ = writeln!(words, "{certainty:?} ({cause:?}) {}", finding.headline);
             let _ = writeln!(words, "    {}", finding.explanation);
             for advice in finding.advice {
                 let _ = writeln!(words, "    > {advice}");

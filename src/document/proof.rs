@@ -55,7 +55,7 @@ impl RunProof {
     }
 }
 
-/// "losses of 7 steps equal to the bit", "not checked: the batch changed".
+/// "losses of 7 steps are the same, bit for bit", "not checked: the batch changed".
 pub fn proof_words(proof: &NumericsProof) -> String {
     match &proof.found {
         ProofOutcome::Compared(found) => compared(found, proof.promised),
@@ -66,12 +66,12 @@ pub fn proof_words(proof: &NumericsProof) -> String {
 fn compared(found: &Compared, promised: Numerics) -> String {
     let plural = if found.steps == 1 { "" } else { "s" };
     let (losses, equal) = match found.by {
-        LossesFrom::Process => ("losses", "to the bit"),
-        LossesFrom::Output => ("printed losses", "to their last digit"),
+        LossesFrom::Process => ("losses", "bit for bit"),
+        LossesFrom::Output => ("printed losses", "digit for digit"),
     };
     let of = format!("{losses} of {} step{plural}", found.steps);
     let Some((step, share)) = &found.differs else {
-        return format!("{of} equal {equal}");
+        return format!("{of} are the same, {equal}");
     };
     let verdict = match (*share <= ROUNDING, promised) {
         (true, Numerics::Rounding) => "equal to rounding",
@@ -125,11 +125,11 @@ mod tests {
         use Numerics::{Rounding, Same};
         assert_eq!(
             words(Same, Process, None),
-            "losses of 7 steps equal to the bit"
+            "losses of 7 steps are the same, bit for bit"
         );
         assert_eq!(
             words(Same, Output, None),
-            "printed losses of 7 steps equal to their last digit"
+            "printed losses of 7 steps are the same, digit for digit"
         );
         assert_eq!(
             words(Rounding, Process, Some(("2", 3.1e-7))),

@@ -220,7 +220,7 @@ fn by_name(text: &str, all: Vec<RecordedSession>) -> anyhow::Result<PathBuf> {
         Meant::One(session) => Ok(session.path),
         Meant::None => {
             bail!(
-                "there is no file {text}, no session whose name begins so, and none of such a job; `oomph ls --all` lists the sessions"
+                "there is no file {text}, and no session or job of that name; `oomph ls --all` lists the sessions"
             )
         }
         Meant::Several(sessions) => {

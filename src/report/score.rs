@@ -88,7 +88,7 @@ fn need_of(prediction: &Prediction) -> Option<String> {
 }
 
 /// The same with what became of the training's numbers: "run 2: peak 10.4 GiB, as predicted (rehearsed); losses of 7 steps
-/// equal to the bit". `runs` are those of the session.
+/// are the same, bit for bit". `runs` are those of the session.
 pub fn at_end(runs: &[Run], run: &Run) -> Option<String> {
     let proof = RunProof::new(runs, run);
     match (verdict(run), proof) {
@@ -98,7 +98,7 @@ pub fn at_end(runs: &[Run], run: &Run) -> Option<String> {
     }
 }
 
-/// Of a relaunched run that goes on, once all was compared that can be: "run 2: losses of 7 steps equal to the bit".
+/// Of a relaunched run that goes on, once all was compared that can be: "run 2: losses of 7 steps are the same, bit for bit".
 pub fn proved(state: &State) -> Option<String> {
     let run = state.run()?;
     let proof = NumericsProof::new(&state.runs, run).filter(NumericsProof::is_whole)?;
@@ -265,8 +265,13 @@ pub fn summary(sheet: &ScoreSheet) -> Option<String> {
     };
     let open = match sheet.needs_open {
         0 => String::new(),
-        1 => "; one reserved more than it was to need, so its need is not shown".into(),
-        n => format!("; {n} reserved more than they were to need, so their need is not shown"),
+        1 => {
+            "; one reserved more than was predicted, which does not show how much of it was needed"
+                .into()
+        }
+        n => format!(
+            "; {n} reserved more than was predicted, which does not show how much of it was needed"
+        ),
     };
     let off = match (sheet.peaks, sheet.median, sheet.worst) {
         (1, _, Some(worst)) if sheet.count == 1 => {

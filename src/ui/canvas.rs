@@ -100,6 +100,16 @@ impl Canvas<'_> {
         pen.skip(1).fill(line, Tone::Faint);
     }
 
+    /// Takes away what stands in the rows of an area, over the whole width.
+    pub fn blank_rows(&mut self, area: Rect) {
+        let rows = Rect {
+            x: self.area.x,
+            width: self.area.width,
+            ..area
+        };
+        Clear.render(rows.intersection(self.area), self.buf);
+    }
+
     /// Draws a box with a title over whatever was there, and returns its inside.
     pub fn boxed(&mut self, area: Rect, title: &str, tone: Tone) -> Canvas<'_> {
         let area = area.intersection(self.buf.area);

@@ -44,8 +44,9 @@ pub(super) fn whole(theme: &Theme, old: &CommandLine, new: &CommandLine) -> Vec<
             Change::Added { at, words } => before[*at].extend(words.iter().map(added)),
             Change::Replaced { at, from, to } => words[*at] = replaced(theme, from, to),
             Change::Removed { at, words: gone } => {
+                let gone = removed(theme, gone);
                 for (word, gone) in words[*at..].iter_mut().zip(gone) {
-                    *word = removed(theme, gone);
+                    *word = gone;
                 }
             }
         }
@@ -89,9 +90,7 @@ pub(super) fn brief(theme: &Theme, old: Option<&CommandLine>, changes: &[Change]
                 pieces.push(replaced(theme, from, to));
             }
             Change::Added { words, .. } => pieces.extend(words.iter().map(added)),
-            Change::Removed { words, .. } => {
-                pieces.extend(words.iter().map(|word| removed(theme, word)));
-            }
+            Change::Removed { words, .. } => pieces.extend(removed(theme, words)),
         }
     }
     pieces
@@ -149,11 +148,17 @@ fn added(word: &Word) -> DiffWord {
     piece(format!("{plus}{text}"), DiffKind::New)
 }
 
-fn removed(theme: &Theme, word: &Word) -> DiffWord {
-    piece(
-        format!("{}{}", theme.glyphs.minus, shown(word)),
-        DiffKind::Gone,
-    )
+/// The sign stands before the first of them and before each option, not before an option's value.
+fn removed(theme: &Theme, words: &[Word]) -> Vec<DiffWord> {
+    let each = words.iter().enumerate().map(|(place, word)| {
+        let text = shown(word);
+        let minus = match place == 0 || text.starts_with('-') {
+            true => theme.glyphs.minus,
+            false => "",
+        };
+        piece(format!("{minus}{text}"), DiffKind::Gone)
+    });
+    each.collect()
 }
 
 fn shown(word: &Word) -> String {
@@ -188,6 +193,12 @@ mod tests {
                 "python t.py --bs=32",
                 "python t.py --bs=64→32 −--fp32",
                 "--bs=64→32 −--fp32",
+            ),
+            (
+                "python t.py --grad-accum 2 --modle gpt",
+                "python t.py",
+                "python t.py −--grad-accum 2 −--modle gpt",
+                "−--grad-accum 2 −--modle gpt",
             ),
             ("python t.py", "python t.py", "python t.py", ""),
         ] {

@@ -240,7 +240,7 @@ fn words(binding: &Binding, view: &View, scene: &Scene, width: u16) -> &'static 
     let read = view.step.as_ref().and_then(StepView::read);
     let words = match (binding.mode, binding.action, read) {
         (_, Action::Step(StepMove::Regroup), Some(read)) => read.grouping.next().title(),
-        (InputMode::Oom, Action::Relaunch, _) if edits_code(view, scene) => "edit the line",
+        (InputMode::Oom, Action::Relaunch, _) if edits_code(view, scene) => "open the line",
         // Whoever presses one to select its row has started it.
         (InputMode::Oom, Action::Relaunch, _) if width >= WIDE => "relaunch (letters: at once)",
         (_, _, _) => binding.short,
@@ -323,6 +323,8 @@ fn footer_keys(view: &View, scene: &Scene, width: u16, said: &str) -> Vec<Footer
         entry.columns = (from, to - 2);
         from = to;
     }
+    // Behind long words not even those that stay have room: half a word of one says nothing.
+    entries.retain(|entry| entry.columns.1 <= width);
     entries
 }
 

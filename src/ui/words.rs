@@ -111,7 +111,7 @@ pub(super) fn glossary(mode: InputMode) -> &'static [(&'static str, &'static str
             ),
             ("device", "in use on the GPU, by any process"),
             (
-                "stuck pieces",
+                "fragments",
                 "cached, and of no use for a larger block (inactive split)",
             ),
             (

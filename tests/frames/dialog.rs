@@ -60,7 +60,7 @@ fn of_the_words() -> Vec<(String, Vec<Finding>)> {
         while let Some(line) = lines.next() {
             let cause = Cause::ALL
                 .iter()
-                .find_map(|cause| Some((*cause, line.split_once(&format!(" {cause:?}: "))?)));
+                .find_map(|cause| Some((*cause, line.split_once(&format!(" ({cause:?}) "))?)));
             let Some((cause, (_, headline))) = cause else {
                 continue;
             };

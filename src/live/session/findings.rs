@@ -124,9 +124,12 @@ impl Session {
         )
     }
 
-    /// What commands are read with.
+    /// What the runs' commands are read with: asked for with each frame.
     pub(crate) fn launch(&self) -> LaunchEnvironment<'_> {
-        self.remedy_inputs().launch
+        LaunchEnvironment {
+            told: self.telling_state().knobs.as_ref(),
+            ..self.inputs.launch()
+        }
     }
 
     pub(crate) fn remedies(&self) -> &[Remedy] {

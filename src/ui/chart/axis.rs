@@ -6,7 +6,7 @@ use crate::event::{Note, NoteSubject};
 use crate::state::{DeviceState, EpochMark, Run, State};
 use crate::ui::canvas::{Canvas, columns};
 use crate::ui::theme::{Glyphs, Tone};
-use crate::units::{Bytes, Moment, clock_face};
+use crate::units::{Bytes, Moment, RunNumber, clock_face};
 use std::time::Duration;
 
 /// Steps between the numbers of the axis, in GiB: round ones and powers of two.
@@ -193,11 +193,10 @@ pub(super) fn draw_time(
             free_from += columns(&label) + 1;
         }
     }
-    for (at, since_start, step) in ticks(state, window) {
+    for (at, label) in ticks(state, window) {
         let Some(column) = window.column(at) else {
             continue;
         };
-        let label = time_label(since_start, step);
         let width = columns(&label) + 2;
         let x = (BYTES_WIDTH + column)
             .saturating_sub(width / 2)
@@ -215,31 +214,55 @@ pub(super) fn draw_time(
     }
 }
 
-/// Round times of the runs in the window, since the run's start, and the step between them.
-fn ticks(state: &State, window: &Window) -> impl Iterator<Item = (Moment, Duration, u64)> + use<> {
+/// Round times of the runs in the window, since the run's start. Where there are several, one begins with its name: a second 0:00
+/// would be a riddle.
+fn ticks(state: &State, window: &Window) -> impl Iterator<Item = (Moment, String)> + use<> {
     let step = step_of(window);
     let (from, to) = (window.from, window.to);
-    let of_run = move |(begin, end): (Moment, Moment)| {
+    let is_one_of_several = state.runs.len() > 1;
+    let of_run = move |stretch: Stretch| {
+        let Stretch { run, begin, end } = stretch;
+        let run = run.filter(|_| is_one_of_several);
         let first = from.since(begin).as_micros() as u64;
         let first = first.div_ceil(step * SECOND);
         (first..)
             .map(move |n| Duration::from_secs(n * step))
-            .map(move |since_start| (begin + since_start, since_start, step))
-            .take_while(move |(at, ..)| *at < to && *at <= end)
+            .map(move |since_start| {
+                let label = match run {
+                    Some(run) if since_start.is_zero() => format!("run {run}"),
+                    Some(_) | None => time_label(since_start, step),
+                };
+                (begin + since_start, label)
+            })
+            .take_while(move |(at, _)| *at < to && *at <= end)
     };
     stretches(state, window).into_iter().flat_map(of_run)
 }
 
+/// What has numbers of its own on the axis.
+struct Stretch {
+    /// `None` of a session without one.
+    run: Option<RunNumber>,
+    begin: Moment,
+    end: Moment,
+}
+
 /// From when to when each run in the window has numbers; the one that goes on up to the edge. Without a run it is the session.
-fn stretches(state: &State, window: &Window) -> Vec<(Moment, Moment)> {
-    let of_run = |run: &Run| (run.started, run.ended.map_or(window.to, |(at, _)| at));
+fn stretches(state: &State, window: &Window) -> Vec<Stretch> {
+    let of_run = |run: &Run| Stretch {
+        run: Some(run.number),
+        begin: run.started,
+        end: run.ended.map_or(window.to, |(at, _)| at),
+    };
     let runs = state.runs.iter().map(of_run);
-    let seen: Vec<(Moment, Moment)> = runs
-        .filter(|(begin, end)| *begin < window.to && *end >= window.from)
-        .collect();
+    let seen = runs.filter(|run| run.begin < window.to && run.end >= window.from);
     match state.runs.is_empty() {
-        true => vec![(Moment::ZERO, window.to)],
-        false => seen,
+        true => vec![Stretch {
+            run: None,
+            begin: Moment::ZERO,
+            end: window.to,
+        }],
+        false => seen.collect(),
     }
 }
 
@@ -509,7 +532,7 @@ mod tests {
             columns,
         };
         ticks(state, &window)
-            .map(|(_, since_start, step)| time_label(since_start, step))
+            .map(|(_, label)| label)
             .collect::<Vec<_>>()
             .join(" ")
     }
@@ -533,18 +556,19 @@ mod tests {
 
     #[test]
     fn the_time_of_each_run_begins_with_it_and_a_wait_has_none() {
-        let run = |started: u64, ended: Option<u64>| Run {
+        let run = |number: u32, started: u64, ended: Option<u64>| Run {
+            number: RunNumber(number),
             started: Moment(started * SECOND),
             ended: ended.map(|at| (Moment(at * SECOND), Exit::Code(1))),
             ..Run::default()
         };
         let state = State {
-            runs: vec![run(2, Some(14)), run(47, None)],
+            runs: vec![run(1, 2, Some(14)), run(2, 47, None)],
             ..State::default()
         };
         assert_eq!(
             time_labels(&state, 0, 80, 96),
-            "0:00 0:10 0:00 0:10 0:20 0:30"
+            "run 1 0:10 run 2 0:10 0:20 0:30"
         );
         assert_eq!(time_labels(&state, 60, 80, 36), "0:20 0:30");
         assert_eq!(time_labels(&state, 20, 40, 36), "", "nothing ran");

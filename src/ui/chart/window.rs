@@ -263,9 +263,18 @@ impl TimeView {
     pub(crate) fn window(&self, now: Moment, columns: u16) -> Window {
         let columns = u64::from(columns.max(1));
         let span_us = self.span_us(now);
-        let column_us = span_us.div_ceil(columns);
+        // The runs in view begin at the left: what was before them is not shown, and what is to come has the room on the right.
+        let is_unasked = self.zoom == Zoom::Unasked && self.edge == Edge::Following;
+        let begins_later = is_unasked && self.runs.began > Moment::ZERO;
+        // The column in which they begin is one more.
+        let whole = columns - u64::from(begins_later && columns > 1);
+        let column_us = span_us.div_ceil(whole);
         let edge = self.edge_at(now).0.div_ceil(column_us) * column_us;
-        let to = edge.max(column_us * columns);
+        let least = match begins_later {
+            true => (self.runs.began.0 / column_us + columns) * column_us,
+            false => column_us * columns,
+        };
+        let to = edge.max(least);
         Window {
             from: Moment(to - column_us * columns),
             to: Moment(to),
@@ -511,7 +520,8 @@ mod tests {
         story.sampled(310.0, 1.0, 2.0);
         view.follow(&story.state);
         let again = view.window(story.state.now, 40);
-        assert!(again.from >= secs(297), "the second run alone: {again:?}");
+        assert!(again.from >= secs(299), "the second run alone: {again:?}");
+        assert!(again.to > story.state.now, "it goes on to the right");
         assert!(!view.is_chosen());
     }
 

@@ -68,6 +68,8 @@ pub(crate) fn draw(canvas: &mut Canvas, body: &OomLayout, dialog: &OomDialog, sc
     // Corners, and a rule and a space on both sides.
     let room = body.rect.width.saturating_sub(6);
     let title = title_within(scene, dialog.run, theme.glyphs.separator, room);
+    // The ends of the output's rows, beside a dialog that is narrower than they are, are shreds.
+    canvas.blank_rows(body.rect);
     let mut inside = canvas.boxed(body.rect, &title, Tone::Wrong);
     for (row, line) in (0..inside.area.height).zip(&body.lines) {
         line.draw(&mut inside, row);

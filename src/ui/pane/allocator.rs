@@ -118,7 +118,7 @@ const ROWS: [PoolRow; 3] = [
         |pool| Some(pool.reserved?.to_string()),
     ),
     (
-        "stuck pieces",
+        "fragments",
         Tone::Text,
         "free, cannot be given back: inactive split",
         |pool| Some(pool.inactive_split?.to_string()),
@@ -207,7 +207,13 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
         Some(("retries", retries(rank), tone_of(sample.alloc_retries))),
         Some(("largest free", largest_free(state, rank), Tone::Dim)),
         Some(("settings", settings(rank), Tone::Dim)),
-        rounding.map(|lost| ("rounding", format!("{lost} lost"), Tone::Dim)),
+        rounding.map(|lost| {
+            (
+                "rounding",
+                format!("{lost} more than was requested"),
+                Tone::Dim,
+            )
+        }),
     ];
     for (row, (name, text, tone)) in (first..).zip(facts.into_iter().flatten()) {
         named(&mut canvas.at(beside), row, name, Tone::Text)
@@ -269,7 +275,7 @@ fn largest_free(state: &State, rank: &RankState) -> String {
     });
     match oom.and_then(|oom| oom.record.as_ref()?.largest_free) {
         Some(bytes) => format!("{bytes} at the OOM"),
-        None => String::from("known at an OOM"),
+        None => String::from("measured only at an OOM"),
     }
 }
 

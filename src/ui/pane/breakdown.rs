@@ -125,8 +125,8 @@ fn parts(of: &Breakdown, capacity: Option<Bytes>, keeps: bool) -> Vec<BreakdownP
     // Before an optimizer was seen, everything allocated is in the rest.
     const FOR_BACKWARD: &str = "kept for the backward pass, grow with the batch";
     let (rest, rest_short, rest_says) = match (of.parameters, keeps) {
-        (Some(_), false) => ("activations + other", &["activations", "act"][..], FOR_BACKWARD),
-        (Some(_), true) => ("activations + kept", &["act + kept"][..], KEPT),
+        (Some(_), false) => ("activations + other", &["activations + other", "activ. + other", "activ."][..], FOR_BACKWARD),
+        (Some(_), true) => ("activations + kept", &["activations + kept", "activ. + kept", "activ."][..], KEPT),
         (None, _) => ("allocated", &["allocated", "alloc"][..], FOR_BACKWARD),
     };
     let (own, own_short, says) = match of.is_sharded {

@@ -235,7 +235,7 @@ fn draw(canvas: &mut Canvas, _: &View, scene: &Scene, list: ListScroll) {
     let in_view = entries.iter().skip(first).take(shown);
     let in_view: Vec<(String, String, Tone)> = in_view
         .map(|(at, entry)| {
-            let time = clock_face(scene.state.since_start(*at));
+            let time = time_of(scene.state, *at);
             let (words, tone) = entry.words(scene.state);
             (time, glyphs.spelled(&words), tone)
         })
@@ -285,6 +285,18 @@ fn draw(canvas: &mut Canvas, _: &View, scene: &Scene, list: ListScroll) {
     }
 }
 
+/// The time since its run began, behind the run's number where there are several.
+fn time_of(state: &State, at: Moment) -> String {
+    let time = clock_face(state.since_start(at));
+    let runs = state.runs.iter().rev();
+    let run = runs
+        .filter(|_| state.runs.len() > 1)
+        .find(|run| run.started <= at);
+    let numbered = run.map(|run| format!("#{} {time}", run.number));
+    let fitting = numbered.filter(|time| canvas::columns(time) <= TIME - 2);
+    fitting.unwrap_or(time)
+}
+
 /// The words in at most so many rows of so many columns: up to the end of the last clause that has room, and a sign that there is more.
 fn wrapped(words: &str, room: u16, most: usize) -> Vec<String> {
     let rows = canvas::rows(words, room);
@@ -297,8 +309,14 @@ fn wrapped(words: &str, room: u16, most: usize) -> Vec<String> {
         _ => None,
     });
     let clauses = ends.map(|end| canvas::rows(&format!("{} …", &words[..end]), room));
-    // A clause that leaves most of the rows empty says too little.
-    let mut fitting = clauses.filter(|rows| rows.len() <= most && rows.len() + 1 >= most);
+    // A clause that leaves half of the rows empty says too little.
+    let filled = |rows: &[String]| {
+        rows.iter()
+            .map(|row| usize::from(canvas::columns(row)))
+            .sum::<usize>()
+    };
+    let enough = usize::from(room) * most / 2;
+    let mut fitting = clauses.filter(|rows| rows.len() <= most && filled(rows) >= enough);
     if let Some(longest) = fitting.next_back() {
         return longest;
     }
@@ -331,6 +349,35 @@ mod tests {
             rows("a b c d e f g h i j k l m n o p q r s t u"),
             ["a b c d e f g h i j", "k l m n o p q r s t u"]
         );
+    }
+
+    #[test]
+    fn a_message_is_not_cut_behind_its_first_words() {
+        let message = "run 2 (activation checkpointing + mixed precision) needs more memory than was expected of it";
+        let rows = wrapped(message, 27, ROWS_EACH);
+        assert_eq!(rows[0], "run 2 (activation");
+        assert!(rows[1].starts_with("checkpointing + mixed"), "{rows:?}");
+    }
+
+    #[test]
+    fn an_event_of_several_runs_has_its_runs_number() {
+        let mut scene = StagedSession::training();
+        let at = |seconds: f64| Moment::from_secs_f64(seconds);
+        let first = scene.state.runs[0].started;
+        let three = first + std::time::Duration::from_secs(3);
+        assert_eq!(time_of(&scene.state, three), "0:03");
+        scene.add(
+            9.0,
+            crate::state::tests::staged::exited(1, crate::event::Exit::Code(1)),
+        );
+        scene.add(
+            20.0,
+            crate::state::tests::staged::started(2, 200, "train.py"),
+        );
+        assert_eq!(time_of(&scene.state, three), "#1 0:03");
+        assert_eq!(time_of(&scene.state, at(24.0)), "#2 0:04");
+        let hours = time_of(&scene.state, at(9_999.0));
+        assert!(!hours.contains('#'), "{hours}");
     }
 
     #[test]

@@ -152,7 +152,7 @@ fn enter_opens_the_line_that_is_to_be_changed() {
     let shown = |view: &View| crate::frames::text(&crate::frames::draw(&story, view, 100, 60));
     let frame = shown(&view);
     assert!(frame.contains("meter.py:70"), "{frame}");
-    assert!(frame.contains("Enter edit the line"), "{frame}");
+    assert!(frame.contains("Enter open the line"), "{frame}");
     let opened = press(&story, &mut view, KeyCode::Enter);
     let Some(Effect::EditSource { file, line }) = opened else {
         panic!("{opened:?}");

@@ -30,7 +30,7 @@ ASKED = (
 # Why it stops.
 OWN_HOOKS = "the program has hooks of its own for what a forward saves; the patch is off from that step on"
 FORBIDDEN = "the program uses what forbids hooks of saved tensors (torch.func); the patch is off from there on"
-LATER = "with this version of torch oomph cannot see whether the program already moves saved activations itself"
+LATER = "the program may move saved activations itself already, which oomph cannot see with this version of torch"
 # Set on a module: 1 = only in training mode, 2 = in either mode (the model trains in eval mode).
 MARK = "_oomph_offload"
 
