@@ -44,6 +44,9 @@ class Plan:
             return
         facts = function.metadata
         self.forward = self.read(function.compiled_fw)
+        # What is drawn again in backward has a state of its own, which torch gives the graph behind the rest.
+        states = getattr(facts, "num_graphsafe_rng_states", 0)
+        self.forward.inputs = self.forward.inputs[: len(self.forward.inputs) - states]
         if function.compiled_bw is not None:
             self.backward = self.read(function.compiled_bw)
         else:

@@ -25,10 +25,12 @@ PLACEHOLDER, OUTPUT, CALL = "placeholder", "output", "call_function"
 CREATED = frozenset(
     "full iota scalar_tensor arange zeros ones full_like zeros_like ones_like empty new_zeros new_full".split()
 )
+# What inductor computes point by point though torch does not call it so: of each point it takes one of two values.
+CHOOSES = frozenset("slice_scatter select_scatter constant_pad_nd".split())
 # What makes a tensor, but computes its own inputs.
 REDUCES = frozenset(
-    "sum mean amax amin max min prod any all var var_mean argmax argmin logsumexp cumsum cat constant_pad_nd "
-    "_softmax _log_softmax slice_scatter select_scatter".split()
+    "sum mean amax amin max min prod any all var var_mean argmax argmin logsumexp cumsum cat _softmax "
+    "_log_softmax".split()
 )
 # So many pieces of memory are read at the most to compute something anew, by one and by each of several (inductor's
 # `realize_acc_reads_threshold` and `realize_reads_threshold`).
@@ -71,7 +73,7 @@ class Reader:
         name = schema.name.split("::")[-1]
         if any(each.alias_info is not None for each in schema.returns) or name == "_unsafe_view":
             return "view"
-        if name in CREATED or self.torch.Tag.pointwise in target.tags or schema.name.startswith("prims::"):
+        if self.torch.Tag.pointwise in target.tags or name in CREATED | CHOOSES or schema.name.startswith("prims::"):
             return "pointwise"
         return "reduction" if name in REDUCES else "other"
 
@@ -90,6 +92,9 @@ class Reader:
         return found
 
     def lies_in_memory(self, node: Any) -> bool:
+        if any(self.kinds[user] == "part" for user in node.users):
+            # It is several tensors, and these are there in its place.
+            return False
         kind = self.kinds[node]
         if kind in (PLACEHOLDER, "reduction", "part"):
             return True
@@ -97,8 +102,7 @@ class Reader:
             users, reads = self.users(node), len(self.reads[node])
             is_needed = any(self.kinds[user] in ("other", OUTPUT) for user in users)
             return is_needed or reads > MOST_READS or len(users) > 1 and reads > READS_OF_SEVERAL
-        # Where it is several tensors, these are there in its place.
-        return kind == "other" and not any(self.kinds[user] == "part" for user in node.users)
+        return kind == "other"
 
     def read_by(self, node: Any) -> set[Any]:
         found: set[Any] = set()

@@ -14,6 +14,8 @@ can take is written as functions of its own (`partition_0`), which are given a l
 from __future__ import annotations
 
 import ast
+import math
+import operator
 import re
 import textwrap
 
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
 TAKEN, LEFT, INPUT_LEFT = range(3)
 ALLOCATES = "empty_strided"
+# Over the first of two dimensions, and to another type than float32 (mix-order reductions of torch 2.10 and later).
+ADD_UP, CONVERTS = ("sum", "prod", "amax", "amin"), "to"
+DRAWS_AGAIN = "run_with_rng_state"
 VIEW, ASSERTION = "reinterpret_tensor", "assert_size_stride"
 DEF, PARTITION = "def call(", "def partition_%d("
 # Of an input for the kernels' trial: a tensor, and a number that is a size.
@@ -45,12 +50,20 @@ class Formula:
     # The operators that inductor writes sizes with.
     KNOWN = (
         ast.Expression, ast.BinOp, ast.UnaryOp, ast.Name, ast.Load, ast.Constant, ast.Add, ast.Sub, ast.Mult,
-        ast.FloorDiv, ast.Mod, ast.Pow, ast.USub,
+        ast.FloorDiv, ast.Div, ast.Mod, ast.Pow, ast.USub,
     )
-    # The last are as a graph has them (sympy's).
-    CALLED = {"max": max, "min": min, "Max": max, "Min": min}
+    # Some are as a graph has them (torch's and sympy's). In the text those of `math` are written `math.floor(…)`: of
+    # how many parts a kernel adds up (`math.floor(15/16 + (1/16)*s27*s52)`).
+    CALLED = {
+        "max": max, "min": min, "Max": max, "Min": min, "abs": abs, "Abs": abs, "int": int, "floor": math.floor,
+        "ceil": math.ceil, "ceiling": math.ceil, "trunc": math.trunc, "FloorToInt": math.floor, "CeilToInt": math.ceil,
+        "TruncToInt": math.trunc, "IntTrueDiv": operator.truediv, "FloorDiv": operator.floordiv,
+        "CleanDiv": operator.floordiv, "Mod": operator.mod, "PythonMod": operator.mod,
+    }
 
     def __init__(self, node: ast.expr) -> None:
+        if any(isinstance(each, ast.Attribute) for each in ast.walk(node)):
+            node = WithoutMath().visit(node)
         calls = [each.func for each in ast.walk(node) if isinstance(each, ast.Call)]
         of_call = {id(each) for each in calls if isinstance(each, ast.Name) and each.id in self.CALLED}
         for each in ast.walk(node):
@@ -71,6 +84,14 @@ class Formula:
             return int(eval(self.code, {"__builtins__": {}, **self.CALLED}, dict(values)))
         except (NameError, TypeError, ZeroDivisionError) as error:
             raise Unknown("a size that does not follow from what is given (%s)" % error) from error
+
+
+class WithoutMath(ast.NodeTransformer):
+    """`floor` for `math.floor`."""
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        is_maths = isinstance(node.value, ast.Name) and node.value.id == "math"
+        return ast.copy_location(ast.Name(id=node.attr, ctx=ast.Load()), node) if is_maths else node
 
 
 class Count:
@@ -247,8 +268,8 @@ class Reader:
             self.alias(name, value.id)
             if value.id in self.forms:
                 self.forms[name] = self.forms[value.id]
-        elif isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name) and value.value.id in self.calls:
-            of_given, is_backward = self.calls[value.value.id]
+        elif isinstance(value, ast.Subscript) and base_of(value) in self.calls:
+            of_given, is_backward = self.calls[base_of(value)]
             is_first = is_backward or getattr(value.slice, "value", None) == 0
             self.of_call(name, of_given if is_first else None)
         elif isinstance(value, ast.Subscript) and isinstance(value.value, ast.Name) and value.value.id in self.sizes:
@@ -257,8 +278,10 @@ class Reader:
             return
         elif isinstance(value, ast.Call) and called(value) == "size" and isinstance(value.func, ast.Attribute):
             self.sizes[name] = name_of(value.func.value)
-        elif isinstance(value, ast.BinOp) or isinstance(value, ast.Call) and called(value) in Formula.CALLED:
+        elif isinstance(value, ast.BinOp) or isinstance(value, ast.Call) and is_worked_out(value):
             self.work_out(name, value)
+        elif isinstance(value, ast.Call) and rows_of(value) is not None:
+            self.sum_of_rows(name, value)
         elif isinstance(value, ast.Call):
             # One tensor or several: where it is several, each is taken out of it by its place.
             of_given = self.type_of_first(value)
@@ -305,8 +328,16 @@ class Reader:
         self.name(name, self.buffer(None, USUAL if dtype is None else size_of_type(dtype)))
         self.forms[name] = Form((), (), dtype)
 
+    def sum_of_rows(self, name: str, value: ast.Call) -> None:
+        """What the parts of a kernel have added up, as one row (`workspace_0[…].view(64, 768).sum(dim=0)`)."""
+        dtype = getattr(value.args[0], "attr", "float32") if called(value) == CONVERTS else "float32"
+        sizes = tuple((rows_of(value) or ())[1:])
+        self.name(name, self.buffer(elements_of(sizes, (1,)), size_of_type(dtype)))
+        self.forms[name] = Form(sizes, (1,), dtype)
+
     def type_of_first(self, call: ast.Call) -> str | None:
-        for each in call.args:
+        # What a recomputed operator is given stands behind the state that it draws from, and itself.
+        for each in call.args[1:] if called(call) == DRAWS_AGAIN else call.args:
             name = each.args[0] if isinstance(each, ast.Call) and called(each) == VIEW else each
             if isinstance(name, ast.Name) and name.id in self.named:
                 form = self.forms.get(name.id)
@@ -432,6 +463,31 @@ def called(node: ast.Call) -> str:
     """`empty_strided_cuda`; of `torch.ops.aten.mm.default` the last word."""
     function = node.func
     return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
+
+
+def base_of(node: ast.expr) -> str:
+    """`buf6` of `buf6[1][0]`."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return getattr(node, "id", "")
+
+
+def is_worked_out(node: ast.Call) -> bool:
+    """Whether it is a number that follows from others."""
+    of = getattr(node.func, "value", None)
+    return called(node) in Formula.CALLED and (of is None or isinstance(of, ast.Name) and of.id == "math")
+
+
+def rows_of(node: ast.expr) -> Sizes | None:
+    """How many rows of how many are added up; None where it is no such sum."""
+    if isinstance(node, ast.Call) and called(node) == CONVERTS and isinstance(node.func, ast.Attribute):
+        node = node.func.value
+    if not (isinstance(node, ast.Call) and called(node) in ADD_UP and isinstance(node.func, ast.Attribute)):
+        return None
+    parts = node.func.value
+    if not (isinstance(parts, ast.Call) and called(parts) == "view" and len(parts.args) == 2):
+        return None
+    return numbers(ast.Tuple(elts=parts.args, ctx=ast.Load()))
 
 
 def numbers(node: ast.expr) -> Sizes:
