@@ -142,6 +142,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "rehearse/parts.py",
     "rehearse/randoms.py",
     "rehearse/reading.py",
+    "rehearse/own_kernels.py",
     "rehearse/packing.py",
     "rehearse/partitioned.py",
     "rehearse/recomputing.py",

@@ -120,6 +120,7 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
     packing        packed sequences, by what is known of their lengths
     scripted       functions that TorchScript compiled run as they are written
     functions      compiled functions that call the model: their calls, and their lines
+    own_kernels    which optimizers' steps are compiled
     compilations   what torch.compile has made of a function: its code, and the graphs that this calls
     wrappers       what a compiled graph allocates, by the text that inductor wrote
     partitioned    what a backward will, that was not compiled yet

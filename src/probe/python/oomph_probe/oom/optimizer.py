@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sys
 
-from ..common import objects
-from ..rehearse import optimizers
+from ..common import frames, objects
+from ..rehearse import optimizers, own_kernels
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,6 +77,9 @@ class Sizes:
             # Where neither is asked for, torch takes foreach for parameters that all lie on a GPU.
             line["foreach"] = True
             line["foreach_by_default"] = True
+        if id(self.optimizer) in own_kernels.of(self.torch, frames.outwards(sys._getframe(1))):
+            line["foreach"] = False
+            line.pop("foreach_by_default", None)
         line.update(self.bytes)
         for name in ("trained", "elements", "small", "largest", "factored", "stated"):
             line[name] = getattr(self, name)

@@ -43,6 +43,10 @@ def left() -> Instead:
     return Instead(place, setting_of(place), leaving)
 
 
+def is_imported() -> bool:
+    return PLACE in sys.modules
+
+
 def is_wrapper(value: Any) -> bool:
     """Whether it is what torch.compile returns for a module; of another class where `fully_shard` has taken it over."""
     return any(base.__name__ == WRAPPER for base in type(value).__mro__)

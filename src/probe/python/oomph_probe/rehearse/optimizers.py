@@ -32,13 +32,16 @@ IN_PLACE_BUT = ("weight_decay", "maximize")
 MOMENT = 1.0
 
 
-def of(torch: Torch, device: Any, before: int = 0, steps: int = 0) -> Line | None:
+def of(
+    torch: Torch, device: Any, before: int = 0, steps: int = 0, compiled: frozenset[int] = frozenset()
+) -> Line | None:
     """The line's part for the optimizer of the most parameters on a device, as it was `before` so many steps of the
-    `steps` that have ended; None where there is none."""
+    `steps` that have ended; None where there is none. `compiled` are the ids of those whose steps are compiled."""
     found = largest(torch, lambda parameter: parameter.device == device)
     if found is None:
         return None
     line = describe(found)
+    line["foreach"] = line["foreach"] and id(found) not in compiled
     if line["has_state"] and before == 0 and steps > 0:
         # Of a checkpoint, if it has counted more.
         line["has_state"] = counted(found) > steps

@@ -13,7 +13,20 @@ import time
 
 from ..common import errors, frames
 from ..knobs import batch
-from . import apart, beforehand, callers, catches, evaluations, functions, inputs, parts, randoms, roots, sources
+from . import (
+    apart,
+    beforehand,
+    callers,
+    catches,
+    evaluations,
+    functions,
+    inputs,
+    own_kernels,
+    parts,
+    randoms,
+    roots,
+    sources,
+)
 from .rehearsal import AS_IT_WAS
 from .work import TASKS, Work
 
@@ -98,6 +111,7 @@ class Rehearsals:
         self.unasked = None
         self.look_for_batch(call)
         outer = frames.outwards(sys._getframe(1)) if stack is None else stack
+        call.compiled_steps = own_kernels.of(self.torch, outer)
         ways = self.ways_of_evaluation(call, outer) if call.is_evaluation else self.ways_of(call, outer)
         if not ways:
             if self.noted is not None:
@@ -269,7 +283,9 @@ class Rehearsals:
         if call is None or SLOW_TO_IMPORT not in sys.modules:
             return
         self.look_for_batch(call)
-        ways = self.ways_of(call, frames.outwards(sys._getframe(1)))
+        stack = frames.outwards(sys._getframe(1))
+        call.compiled_steps = own_kernels.of(self.torch, stack)
+        ways = self.ways_of(call, stack)
         self.work = Work(self.torch, call, "optimizer", count, ways)
         self.work.left = [each for each in TASKS if each[0] == AS_IT_WAS]
         self.work.slack = ASKED_FOR

@@ -86,6 +86,8 @@ class Call:
         self.function: functions.Function | None = None
         # Whether it was called by what torch.compile returns for it, or for what calls it.
         self.is_compiled = False
+        # The ids of the optimizers whose steps are compiled.
+        self.compiled_steps: frozenset[int] = frozenset()
         self.module = weakref.ref(module)
         self.args = [noted(torch, each) for each in args]
         self.kwargs = {name: noted(torch, each) for name, each in kwargs.items()}

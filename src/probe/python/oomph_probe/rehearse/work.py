@@ -283,7 +283,9 @@ class Work:
             line["copies_model"] = True
         if lines is not None and lines.evaluates_next() and not self.was_evaluated:
             line["evaluates_next"] = True
-        optimizer = optimizers.of(self.torch, call.device, first.steps, self.steps)
+        optimizer = optimizers.of(
+            self.torch, call.device, first.steps, self.steps, self.failed.compiled_steps
+        )
         if optimizer is not None:
             line["optimizer"] = optimizer
         return line
