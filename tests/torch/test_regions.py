@@ -59,6 +59,17 @@ class Attending(nn.Module):
         return logits, F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
+class OnlyLoss(nn.Module):
+    """What it returns is a number, so that nobody else has its logits: their gradient is written in their place."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(50, WIDTH), nn.Linear(WIDTH, 2000)
+
+    def forward(self, x):
+        return F.cross_entropy(self.head(self.embedding(x)).flatten(0, 1), x.flatten())
+
+
 def dynamic(model):
     return torch.compile(model, dynamic=True)
 
@@ -167,6 +178,25 @@ class Regions(unittest.TestCase):
                         true = TRUE[Attending, batch] = TRUE.get((Attending, batch)) or true_peak(whole(Attending()), batch)
                     self.assertGreater(rehearse.peak(line, batch) / true, 0.93)
                     self.assertLess(rehearse.peak(line, batch) / true, 1.005)
+
+    def test_a_gradient_may_take_the_place_of_what_only_the_graph_has(self):
+        def loss_alone(model, batch):
+            Failing.apply(model(torch.zeros(batch, LENGTH, dtype=torch.long))).backward()
+
+        for is_first in (True, False):
+            with self.subTest(is_first=is_first):
+                self.setUp()
+                with fresh(WIRE):
+                    model = whole(OnlyLoss())
+                    if not is_first:
+                        loss_alone(model, 6)
+                        model.zero_grad(set_to_none=True)
+                    line = self.rehearsed(model, 6, loss_alone)
+                self.assertTrue(line["variants"][0].get("graphs"))
+                for batch in (6, 3):
+                    with fresh(WIRE, is_cached=True):
+                        true = TRUE[OnlyLoss, batch] = TRUE.get((OnlyLoss, batch)) or true_peak(whole(OnlyLoss()), batch, loss_alone)
+                    self.assertAlmostEqual(rehearse.peak(line, batch) / true, 1.0, delta=0.01)
 
     def test_where_lengths_vary_the_batch_is_no_variable_and_sizes_grow_with_it(self):
         def step_of(length):
@@ -332,6 +362,18 @@ class Wrappers(unittest.TestCase):
         taken = [(each[2].at(values) if isinstance(each[2], wrappers.Count) else each[2], each[3]) for each in graph.events if not each[0]]
         self.assertEqual(taken, [(2 * 8 * 3, 4), (8, 4), (8, 2)])
         self.assertEqual(([each[1] for each in graph.events if each[0] == wrappers.LEFT], graph.returned), ([0], [1, 2]))
+
+    def test_an_input_in_whose_place_something_is_written_is_there_as_long_as_that(self):
+        graph = self.read(
+            "buf0 = a_1; del a_1  # reuse",
+            "triton_poi_fused_0.run(buf0, a_2, 6, stream=0)",
+            "del a_2",
+            "buf1 = reinterpret_tensor(buf0, (6, ), (1, ), 0); del buf0  # reuse",
+            "buf2 = empty_strided_cuda((4, ), (1, ), torch.float32)",
+            "del buf1",
+            "return (buf2, )",
+        )
+        self.assertEqual(graph.events, [(wrappers.INPUT_LEFT, "a_2"), (wrappers.TAKEN, 0, 4, 4), (wrappers.INPUT_LEFT, "a_1")])
 
     def test_what_is_drawn_again_is_taken_out_of_pairs(self):
         graph = self.read(

@@ -50,7 +50,8 @@ class Plan:
         if function.compiled_bw is not None:
             self.backward = self.read(function.compiled_bw)
         else:
-            self.backward = partitioned.read(torch, function._lazy_backward_info.bw_module.graph)
+            donated = getattr(facts, "bw_donated_idxs", None) or ()
+            self.backward = partitioned.read(torch, function._lazy_backward_info.bw_module.graph, donated)
         first, numbers = facts.num_mutated_inp_runtime_indices, facts.num_symints_saved_for_bw or 0
         self.takes(first, facts.num_outputs)
         end = len(self.forward.returned) - numbers

@@ -16,6 +16,7 @@ from .wrappers import INPUT_LEFT, LEFT, TAKEN, Formula, Graph, Unknown, elements
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from ..common.protocols import Torch
@@ -37,18 +38,20 @@ REDUCES = frozenset(
 MOST_READS, READS_OF_SEVERAL = 8, 4
 
 
-def read(torch: Torch, graph: Any) -> Graph:
-    """Raises `Unknown`."""
+def read(torch: Torch, graph: Any, donated: Sequence[int] = ()) -> Graph:
+    """`donated` are the places of what nobody else has, and backward may write into. Raises `Unknown`."""
     try:
-        return Reader(torch, graph).graph
+        return Reader(torch, graph, donated).graph
     except (AttributeError, TypeError) as error:
         raise Unknown("its graph is not what was expected (%s)" % error) from error
 
 
 class Reader:
-    def __init__(self, torch: Torch, graph: Any) -> None:
+    def __init__(self, torch: Torch, graph: Any, donated: Sequence[int]) -> None:
         self.torch = torch
         self.nodes = list(graph.nodes)
+        given = [node for node in self.nodes if node.op == PLACEHOLDER]
+        self.donated = {given[at] for at in donated if at < len(given)}
         self.graph = Graph()
         self.roots: dict[Any, Any] = {}
         self.kinds = {node: self.kind_of(node) for node in self.nodes}
@@ -166,11 +169,16 @@ class Schedule:
         for each in self.reader.reads[node]:
             self.readers[each] -= 1
         if self.reader.kinds[node] == "pointwise":
-            taken_over = next((each for each in ending if each in self.numbers and size_of(each) == size), None)
-        if taken_over is not None:
+            mine = [each for each in ending if each in self.numbers or each in self.reader.donated]
+            taken_over = next((each for each in mine if size_of(each) == size), None)
+        if taken_over is not None and taken_over in self.numbers:
             self.numbers[node] = self.numbers[taken_over]
             ending.remove(taken_over)
         else:
+            if taken_over is not None:
+                # In the place of an input, which is as if it had gone before.
+                ending.remove(taken_over)
+                self.events.append((INPUT_LEFT, taken_over.name))
             self.numbers[node] = len(self.numbers)
             self.events.append((TAKEN, self.numbers[node], *size))
         for each in ending:

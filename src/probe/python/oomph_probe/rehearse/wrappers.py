@@ -177,6 +177,8 @@ class Reader:
     def __init__(self, source: str) -> None:
         self.graph = Graph()
         self.named: dict[str, Buffer | str] = {}
+        # How many names each input has: what takes its place in memory is a name of it.
+        self.names_of: dict[str, int] = {}
         # The names of what other libraries have returned, and the type of each of the results that they were given one
         # of; the names of lists of sizes.
         self.calls: dict[str, tuple[str | None, bool]] = {}
@@ -248,7 +250,7 @@ class Reader:
         if isinstance(value, ast.Name) and value.id == "args":
             for name in names_in(target):
                 self.graph.inputs.append(name)
-                self.named[name] = name
+                self.name_input(name, name)
             return
         if not isinstance(target, ast.Name):
             raise Unknown("several results at once")
@@ -406,7 +408,15 @@ class Reader:
         if isinstance(held, Buffer):
             self.name(name, held)
         elif held is not None:
-            self.named[name] = held
+            self.name_input(name, held)
+
+    def name_input(self, name: str, held: str) -> None:
+        if self.named.get(name) == held:
+            return
+        if name in self.named:
+            self.end(name)
+        self.names_of[held] = self.names_of.get(held, 0) + 1
+        self.named[name] = held
 
     def end(self, name: str) -> None:
         if name in self.stays:
@@ -416,8 +426,10 @@ class Reader:
             held.names -= 1
             if held.names == 0:
                 self.graph.events.append((LEFT, held.number))
-        elif held == name:
-            self.graph.events.append((INPUT_LEFT, name))
+        elif held is not None:
+            self.names_of[held] -= 1
+            if self.names_of[held] == 0:
+                self.graph.events.append((INPUT_LEFT, held))
 
 
 def statements_of(source: str, begin: str) -> Iterator[ast.stmt]:
