@@ -30,6 +30,7 @@ from compiled_of import (
     whole,
 )
 from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
@@ -271,6 +272,32 @@ class Regions(unittest.TestCase):
                 line = self.rehearsed(model, 6)
         self.assertNotIn("graphs", line["variants"][0])
         self.assertIsNone(rehearse.why_not(line))
+
+
+class Partitioned(unittest.TestCase):
+    def events_of(self, function, *given):
+        traced = make_fx(function, tracing_mode="fake")(*given)
+        return [event[::2] if event[0] == wrappers.TAKEN else event[:1] for event in partitioned.read(torch, traced.graph).events]
+
+    def test_what_is_added_up_by_index_computes_what_it_adds(self):
+        def added(indices, values):
+            made = torch.ops.aten.full.default([50, 8], 0.0, dtype=values.dtype)
+            return [torch.ops.aten.index_put.default(made, [indices], values.to(made.dtype) * 2, True)]
+
+        indices, gone = torch.zeros(400, dtype=torch.long), (wrappers.INPUT_LEFT,)
+        self.assertEqual(self.events_of(added, indices, torch.zeros(400, 8)), [(wrappers.TAKEN, 400), gone, gone])
+        # What has no atomic addition is left to torch, which is given a tensor, and returns another.
+        taken = [each for each in self.events_of(added, indices, torch.zeros(400, 8, dtype=torch.bfloat16)) if len(each) > 1]
+        self.assertEqual(taken, [(wrappers.TAKEN, 400), (wrappers.TAKEN, 3200), (wrappers.TAKEN, 400)])
+
+    def test_a_part_of_what_is_chosen_point_by_point_is_no_tensor(self):
+        def chosen(first, second):
+            made = torch.ops.aten.full.default([3, 4, 8], 0.0)
+            parts = [torch.ops.aten.select_scatter.default(made, each, 0, at) for at, each in enumerate((first, second))]
+            return [parts[0] + parts[1]]
+
+        taken = [each for each in self.events_of(chosen, torch.zeros(4, 8), torch.zeros(4, 8)) if len(each) > 1]
+        self.assertEqual(taken, [(wrappers.TAKEN, 96)])
 
 
 class Wrappers(unittest.TestCase):

@@ -33,6 +33,10 @@ REDUCES = frozenset(
     "sum mean amax amin max min prod any all var var_mean argmax argmin logsumexp cumsum cat _softmax "
     "_log_softmax".split()
 )
+# What is written into the first of its inputs, and computes the rest: added by atomic operations, where the type has
+# them.
+SCATTERS = frozenset("index_put _unsafe_index_put scatter scatter_add scatter_reduce index_add".split())
+ADDED_AT_ONCE = ("float32", "float16", "int32")
 # So many pieces of memory are read at the most to compute something anew, by one and by each of several (inductor's
 # `realize_acc_reads_threshold` and `realize_reads_threshold`).
 MOST_READS, READS_OF_SEVERAL = 8, 4
@@ -64,7 +68,7 @@ class Reader:
         self.play()
 
     def kind_of(self, node: Any) -> str:
-        """`view`, `pointwise`, `reduction`, `part` of several results, or `other`."""
+        """`view`, `pointwise`, `reduction`, `scatter`, `part` of several results, or `other`."""
         if node.op != CALL:
             return node.op
         target = node.target
@@ -78,6 +82,8 @@ class Reader:
             return "view"
         if self.torch.Tag.pointwise in target.tags or name in CREATED | CHOOSES or schema.name.startswith("prims::"):
             return "pointwise"
+        if name in SCATTERS and str(node.meta["val"].dtype).rpartition(".")[2] in ADDED_AT_ONCE:
+            return "scatter"
         return "reduction" if name in REDUCES else "other"
 
     def root(self, node: Any) -> Any:
@@ -99,13 +105,17 @@ class Reader:
             # It is several tensors, and these are there in its place.
             return False
         kind = self.kinds[node]
-        if kind in (PLACEHOLDER, "reduction", "part"):
+        if kind in (PLACEHOLDER, "reduction", "scatter", "part"):
             return True
         if kind == "pointwise":
             users, reads = self.users(node), len(self.reads[node])
-            is_needed = any(self.kinds[user] in ("other", OUTPUT) for user in users)
+            is_needed = any(self.kinds[user] in ("other", OUTPUT) or self.is_written(node, user) for user in users)
             return is_needed or reads > MOST_READS or len(users) > 1 and reads > READS_OF_SEVERAL
         return kind == "other"
+
+    def is_written(self, node: Any, user: Any) -> bool:
+        """Whether it is what another is written into."""
+        return self.kinds[user] == "scatter" and self.root(user.args[0]) is node
 
     def read_by(self, node: Any) -> set[Any]:
         found: set[Any] = set()
@@ -168,8 +178,11 @@ class Schedule:
         ending, size, taken_over = self.ending(node), size_of(node), None
         for each in self.reader.reads[node]:
             self.readers[each] -= 1
-        if self.reader.kinds[node] == "pointwise":
+        kind = self.reader.kinds[node]
+        if kind in ("pointwise", "scatter"):
             mine = [each for each in ending if each in self.numbers or each in self.reader.donated]
+            if kind == "scatter":
+                mine = [each for each in mine if self.reader.is_written(each, node)]
             taken_over = next((each for each in mine if size_of(each) == size), None)
         if taken_over is not None and taken_over in self.numbers:
             self.numbers[node] = self.numbers[taken_over]
