@@ -48,13 +48,6 @@ def arguments(shape, channels, window, stride, groups, is_transposed, dtype, las
 
 
 class Workspaces(unittest.TestCase):
-    def setUp(self):
-        self.kept = torch.backends.cudnn.allow_tf32
-        torch.backends.cudnn.allow_tf32 = True
-
-    def tearDown(self):
-        torch.backends.cudnn.allow_tf32 = self.kept
-
     def test_they_are_about_what_was_measured(self):
         for *shape, one, two, three, four in MEASURED:
             for name, dtype, forward, backward in (
@@ -62,7 +55,7 @@ class Workspaces(unittest.TestCase):
             ):
                 there, back = arguments(*shape, dtype)
                 for words, args, measured in (("convolution", there, forward), (convolving.BACKWARD, back, backward)):
-                    said = convolving.workspace(torch, words, args, back[0]) / (1 << 20)
+                    said = convolving.workspace(torch.float32, words, args, back[0]) / (1 << 20)
                     if (shape[0], name) in IN_PLACE and said and measured > 8:
                         self.assertLess(abs(said / measured - 1), 0.55, (shape, words, name))
                         continue
@@ -71,20 +64,34 @@ class Workspaces(unittest.TestCase):
 
     def test_what_is_laid_out_with_channels_last_takes_none(self):
         there, back = arguments((64, 64, 32, 32), 64, 3, 1, 1, False, torch.float32, last=True)
-        self.assertEqual(convolving.workspace(torch, "convolution", there, back[0]), 0)
-        self.assertEqual(convolving.workspace(torch, convolving.BACKWARD, back, None), 0)
+        self.assertEqual(convolving.workspace(torch.float32, "convolution", there, back[0]), 0)
+        self.assertEqual(convolving.workspace(torch.float32, convolving.BACKWARD, back, None), 0)
 
-    def test_nothing_is_said_where_cudnn_is_off_tries_or_may_not_use_tf32(self):
-        there, back = arguments((64, 64, 32, 32), 64, 3, 1, 1, False, torch.float32)
+    def test_nothing_is_said_where_cudnn_is_off_or_tries_and_of_fp32_only_with_tf32(self):
         cudnn = torch.backends.cudnn
-        for name, value in (("enabled", False), ("benchmark", True), ("allow_tf32", False)):
+        halves = frozenset([torch.float16, torch.bfloat16])
+        self.assertEqual(convolving.dtypes_with(torch), halves | {torch.float32})
+        for name, value, said in (
+            ("enabled", False, frozenset()), ("benchmark", True, frozenset()), ("allow_tf32", False, halves),
+        ):
             kept = getattr(cudnn, name)
             try:
                 setattr(cudnn, name, value)
-                self.assertEqual(convolving.workspace(torch, "convolution", there, back[0]), 0, name)
+                self.assertEqual(convolving.dtypes_with(torch), said, name)
             finally:
                 setattr(cudnn, name, kept)
-        self.assertGreater(convolving.workspace(torch, "convolution", there, back[0]), 0)
+
+    @unittest.skipUnless(hasattr(torch.backends.cudnn, "conv"), "torch 2.9 on has a setting for convolutions alone")
+    def test_a_program_with_the_newer_setting_is_asked_in_its_way(self):
+        conv = torch.backends.cudnn.conv
+        kept = conv.fp32_precision
+        try:
+            conv.fp32_precision = "ieee"
+            with self.assertRaises(RuntimeError):
+                torch.backends.cudnn.allow_tf32
+            self.assertNotIn(torch.float32, convolving.dtypes_with(torch))
+        finally:
+            conv.fp32_precision = kept
 
     def test_its_word_in_a_trace_grows_with_the_batch_and_counts_in_the_peak(self):
         made = trace.Trace("cuda:0")

@@ -26,19 +26,28 @@ PADDED = (8, 4)
 ALIGNED = 4
 
 
-def workspace(torch: Torch, name: str, args: Sequence[Any], made: Any) -> int:
-    """Its bytes, without the weight's copy, which is small beside them; 0 where it takes next to nothing. `made` is a
-    forward's output."""
+def dtypes_with(torch: Torch) -> frozenset[Any]:
+    """The types of numbers that kernels are for which take one, as cuDNN is set."""
     cudnn: Any = torch.backends.cudnn
+    if not cudnn.enabled or cudnn.benchmark:
+        return frozenset()
+    return frozenset([torch.float16, torch.bfloat16, *([torch.float32] if may_use_tf32(cudnn) else [])])
+
+
+def may_use_tf32(cudnn: Any) -> bool:
+    """What torch 2.9 on has for convolutions alone; to ask for both kinds there is an error where they differ."""
+    precision = getattr(getattr(cudnn, "conv", None), "fp32_precision", None)
+    return bool(cudnn.allow_tf32) if precision is None else precision == "tf32"
+
+
+def workspace(single: Any, name: str, args: Sequence[Any], made: Any) -> int:
+    """Its bytes, without the weight's copy, which is small beside them; 0 where it takes next to nothing. `single` is
+    the type of fp32, `made` a forward's output."""
     is_backward = name == BACKWARD
     source, weight = args[1:3] if is_backward else args[:2]
     stride, is_transposed, groups = (args[4], args[7], args[9]) if is_backward else (args[3], args[6], args[8])
-    is_single = source.dtype == torch.float32
-    if not cudnn.enabled or cudnn.benchmark or (is_single and not cudnn.allow_tf32):
-        return 0
+    is_single = source.dtype == single
     if is_channels_last(source, weight):
-        return 0
-    if not is_single and source.dtype not in (torch.float16, torch.bfloat16):
         return 0
     window, channels = list(weight.shape[2:]), source.shape[1]
     takes_in = bytes_of(source)

@@ -138,6 +138,8 @@ class Rehearsal:
         # And what of other values is known.
         self.values = values.Values(torch, lambda: self.trace.allocated)
         self.sequences = packing.Sequences(self)
+        is_cudas = call.device.type == "cuda"
+        self.convolves_with: Any = convolving.dtypes_with(torch) if is_cudas else ()
         self.has_convolutions = self.multiplies = self.multiplies_backward = False
         # Whether a backward runs is the number of its graph's task, of torch 2.0 on.
         self.task: Any = getattr(torch._C, "_current_graph_task_id", int)
@@ -584,8 +586,9 @@ class Rehearsal:
                 for storage in sparse.storages(self.torch, tensor):
                     if self.is_new(storage):
                         self.trace.allocate(storage)
-        if name in convolving.NAMES and device.type == "cuda" and args[0].device == device:
-            self.trace.take_if_there_is_room(convolving.workspace(self.torch, name, args, tensors[0]))
+        if name in convolving.NAMES and args[0].dtype in self.convolves_with and args[0].device == device:
+            taken = convolving.workspace(self.torch.float32, name, args, tensors[0])
+            self.trace.take_if_there_is_room(taken)
         if name == LOG_SOFTMAX and args[0].dim() == 2:
             self.log_softmax = max(self.log_softmax, tensors[0].untyped_storage().nbytes())
         if name in SOFTMAX and args[0].device == device:
