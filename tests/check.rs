@@ -143,7 +143,7 @@ fn what_cannot_be_known_has_a_status_of_its_own() {
         (&["--max", "1GiB"], "no command given"),
         (
             &["--max", "1GiB", "--recording", "nowhere"],
-            "there is no file nowhere, no session whose name begins so",
+            "there is no file nowhere, and no session or job of that name",
         ),
         (&["--fits", "RTX 9999", "--", "true"], "no GPU of the name"),
         (

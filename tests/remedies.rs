@@ -174,7 +174,9 @@ run_out()
     terminal.wait_for("run 3", PATIENCE);
     let dialog = terminal.wait_for(DIALOG, PATIENCE);
     assert!(dialog.contains("b smaller batch"), "{dialog}");
-    terminal.press("q");
+    answer(&mut terminal, "q", |terminal| {
+        !processes::is_alive(terminal.pid())
+    });
     assert_eq!(terminal.exit(PATIENCE), Exit::Code(1));
     let commands = project.commands();
     assert!(commands[1].ends_with("--modle"), "{commands:?}");
