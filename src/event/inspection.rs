@@ -68,7 +68,7 @@ pub struct Rehearsal {
     /// change again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub changes_outside: bool,
-    /// Whether the model has convolutions, whose workspaces are not part of a rehearsal.
+    /// Whether the model has convolutions, whose workspaces a rehearsal has by a rule that was measured, not by asking cuDNN.
     pub convolutions: bool,
     /// Whether it multiplies matrices, for which cuBLAS takes a workspace. `None` of a probe that did not look.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -191,7 +191,7 @@ impl Rehearsed {
         }
     }
 
-    /// Whether the model has convolutions, whose workspaces no rehearsal sees.
+    /// Whether the model has convolutions, whose workspaces are there by a rule, and are optional.
     pub fn has_convolutions(&self) -> bool {
         self.said.convolutions
     }
