@@ -113,7 +113,10 @@ impl RemedyPredictor<'_> {
             && expectation.fits != Some(false)
             && peak.likely.to_string() != needs.to_string()
         {
+            let from = expectation.within().map_or(needs, |(from, _)| from);
             let allocated = match peak.likely <= needs {
+                // Both are intervals: what is likely of one can be above where the other begins.
+                true if from < peak.likely => format!("likely {} of it allocated", peak.likely),
                 true => format!("{} of it allocated", peak.likely),
                 // What cuDNN takes while it tries its algorithms is no need.
                 false => format!("a peak of {} where there is room", peak.likely),

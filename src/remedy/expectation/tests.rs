@@ -169,7 +169,7 @@ fn a_smaller_batch_is_predicted_from_floor_and_peak() {
     assert_eq!(batch.expectation.fits, Some(true));
     assert_eq!(
         batch.expectation.words,
-        "needs 13.7 GiB (12.2–15.4), fits with at least 6.60 GiB to spare; 13.0 GiB of it allocated; measured in run 1 at batch 8"
+        "needs 13.7 GiB (12.2–15.4), fits with at least 6.60 GiB to spare; likely 13.0 GiB of it allocated; measured in run 1 at batch 8"
     );
     assert_eq!(all[0].id, RemedyId::Batch);
 }
@@ -308,7 +308,7 @@ fn segments_help_where_the_pieces_together_suffice() {
     assert_eq!(segments.expectation.fits, Some(true));
     assert_eq!(
         segments.expectation.words,
-        "needs 17.2 GiB (16.9–17.7), fits with at least 3.26 GiB to spare; 17.0 GiB of it allocated; measured in run 1"
+        "needs 17.2 GiB (16.9–17.7), fits with at least 3.26 GiB to spare; likely 17.0 GiB of it allocated; measured in run 1"
     );
     assert_eq!(fragmented[0].id, RemedyId::ExpandableSegments);
     let full = all(&state, &oom(20, 20, 3, 1), Cause::Fragmentation);
@@ -334,7 +334,7 @@ fn a_cap_bounds_the_room() {
     let batch = of(&all, RemedyId::Batch);
     assert_eq!(
         batch.expectation.words,
-        "needs 6.75 GiB (5.59–7.56), fits with at least 2.44 GiB to spare; 6.00 GiB of it allocated; measured in run 1 at batch 8"
+        "needs 6.75 GiB (5.59–7.56), fits with at least 2.44 GiB to spare; likely 6.00 GiB of it allocated; measured in run 1 at batch 8"
     );
 }
 
@@ -492,7 +492,7 @@ fn what_a_first_forward_showed_is_said_for_what_it_is() {
     record.phase = Phase::Backward;
     assert_eq!(
         words(&oom, "python a.py --batch-size 64"),
-        "--batch-size 64→32: needs about 14.2 GiB (11.0–18.8), likely fits in 22.0 GiB; 13.5 GiB of it allocated; estimated, memory \
+        "--batch-size 64→32: needs about 14.2 GiB (11.0–18.8), likely fits in 22.0 GiB; likely 13.5 GiB of it allocated; estimated, memory \
          ran out in the backward pass"
     );
     // If nothing fits at the upper end, half is taken and not said to fit.
@@ -534,7 +534,7 @@ fn a_step_longer_than_those_before_is_not_promised_their_peak() {
         segments(&failed, &longer),
         (
             None,
-            "may not fit: needs 15.2 GiB (14.9–17.0), 16.0 GiB available; 15.0 GiB of it allocated; measured in run 1".into()
+            "may not fit: needs 15.2 GiB (14.9–17.0), 16.0 GiB available; likely 15.0 GiB of it allocated; measured in run 1".into()
         )
     );
     failed.record.as_mut().unwrap().progress = Some(0.85);
@@ -542,7 +542,7 @@ fn a_step_longer_than_those_before_is_not_promised_their_peak() {
         segments(&failed, &longer),
         (
             None,
-            "may not fit: needs 15.2 GiB (14.9–22.0), 16.0 GiB available; 15.0 GiB of it allocated; measured in run 1".into()
+            "may not fit: needs 15.2 GiB (14.9–22.0), 16.0 GiB available; likely 15.0 GiB of it allocated; measured in run 1".into()
         )
     );
     // Steps are alike at the same progress: their peak is what counts.
@@ -551,7 +551,7 @@ fn a_step_longer_than_those_before_is_not_promised_their_peak() {
         segments(&failed, &longer),
         (
             Some(true),
-            "needs 15.2 GiB (14.9–15.7), fits with at least 351 MiB to spare; 15.0 GiB of it allocated; measured in run 1".into()
+            "needs 15.2 GiB (14.9–15.7), fits with at least 351 MiB to spare; likely 15.0 GiB of it allocated; measured in run 1".into()
         )
     );
 }
