@@ -66,6 +66,8 @@ enum Edge {
     /// At the current time.
     #[default]
     Following,
+    /// Where it was when the chart was paused: what is shown stays.
+    Paused(Moment),
     /// Fixed.
     Held(Moment),
 }
@@ -123,7 +125,26 @@ impl Move {
 impl TimeView {
     /// Whether the chart does not follow the current time.
     pub(crate) fn is_held(&self) -> bool {
-        matches!(self.edge, Edge::Held(_))
+        match self.edge {
+            Edge::Paused(_) | Edge::Held(_) => true,
+            Edge::Following => false,
+        }
+    }
+
+    /// Whether it stays as it was, with the runs that were in view then.
+    fn is_paused(&self) -> bool {
+        match self.edge {
+            Edge::Paused(_) => true,
+            Edge::Following | Edge::Held(_) => false,
+        }
+    }
+
+    /// Whether it shows what it does without a key, of now or of when it was paused.
+    fn is_unasked(&self) -> bool {
+        match (self.zoom, self.edge) {
+            (Zoom::Unasked, Edge::Following | Edge::Paused(_)) => true,
+            (Zoom::Unasked, Edge::Held(_)) | (Zoom::Chosen(_), _) => false,
+        }
     }
 
     /// Whether [`Move::Reset`] would change anything.
@@ -141,7 +162,7 @@ impl TimeView {
 
     /// Takes the times of the runs: the last one, and those before it that it followed soon.
     pub(crate) fn follow(&mut self, state: &State) {
-        let Some(last) = state.runs.last() else {
+        let Some(last) = state.runs.last().filter(|_| !self.is_paused()) else {
             return;
         };
         let end = |run: &Run| run.ended.map_or(state.now, |(at, _)| at);
@@ -172,8 +193,7 @@ impl TimeView {
 
     /// How long the start of the run is that the default view leaves out on the left of a window.
     pub(crate) fn left_out(&self, state: &State, window: &Window) -> Option<Duration> {
-        let is_unasked = self.zoom == Zoom::Unasked && self.edge == Edge::Following;
-        let (number, used) = self.runs.used.filter(|_| is_unasked)?;
+        let (number, used) = self.runs.used.filter(|_| self.is_unasked())?;
         let run = state.run_numbered(number)?;
         if window.from > used {
             return None;
@@ -229,8 +249,8 @@ impl TimeView {
             }
             Move::PauseOrGoOn => {
                 self.edge = match self.edge {
-                    Edge::Following => Edge::Held(now),
-                    Edge::Held(_) => Edge::Following,
+                    Edge::Following => Edge::Paused(self.edge_at(now)),
+                    Edge::Paused(_) | Edge::Held(_) => Edge::Following,
                 }
             }
             Move::Reset => *self = self.unasked(),
@@ -264,8 +284,7 @@ impl TimeView {
         let columns = u64::from(columns.max(1));
         let span_us = self.span_us(now);
         // The runs in view begin at the left: what was before them is not shown, and what is to come has the room on the right.
-        let is_unasked = self.zoom == Zoom::Unasked && self.edge == Edge::Following;
-        let begins_later = is_unasked && self.runs.began > Moment::ZERO;
+        let begins_later = self.is_unasked() && self.runs.began > Moment::ZERO;
         // The column in which they begin is one more.
         let whole = columns - u64::from(begins_later && columns > 1);
         let column_us = span_us.div_ceil(whole);
@@ -293,7 +312,7 @@ impl TimeView {
                 Some(ended) => now.min(ended + AFTER),
                 None => now,
             },
-            Edge::Held(at) => at,
+            Edge::Paused(at) | Edge::Held(at) => at,
         }
     }
 
@@ -303,7 +322,7 @@ impl TimeView {
         match (self.zoom, self.edge, self.runs.ended) {
             (Zoom::Chosen(number), _, _) => SPANS[number.min(SPANS.len() - 1)] * SECOND,
             // Nothing more comes: all of the width is for what was.
-            (Zoom::Unasked, Edge::Following, Some(_)) => {
+            (Zoom::Unasked, Edge::Following | Edge::Paused(_), Some(_)) => {
                 (shown.as_micros() as u64).max(SHORTEST * SECOND)
             }
             (Zoom::Unasked, _, _) => unasked(shown.as_secs()) * SECOND,
@@ -569,6 +588,40 @@ mod tests {
         assert_eq!(view.window(secs(5_000), 40), held);
         view.apply(Move::PauseOrGoOn, secs(5_000), 40);
         assert_ne!(view.window(secs(5_000), 40), held);
+    }
+
+    #[test]
+    fn pausing_the_chart_of_a_later_run_moves_nothing() {
+        use crate::state::tests::staged::started;
+        let exited = || {
+            let (run, exit, left) = (RunNumber(1), Exit::Code(1), Vec::new());
+            EventKind::Exited(Exited { run, exit, left })
+        };
+        let mut story = StagedSession::training();
+        story.add(20.0, exited());
+        story.sampled(300.0, 1.0, 2.0);
+        // Beside the dialog, and in the run that follows.
+        for at in [None, Some(310.0)] {
+            if let Some(at) = at {
+                story.add(300.0, started(2, 200, "train.py"));
+                story.sampled(at, 1.0, 2.0);
+            }
+            let now = story.state.now;
+            let mut view = TimeView::default();
+            view.follow(&story.state);
+            let (before, seen) = (view.window(now, 40), view.seen_until(now));
+            view.apply(Move::PauseOrGoOn, now, 40);
+            assert!(view.is_held() && view.is_chosen());
+            assert_eq!(view.window(now, 40), before);
+            story.sampled(now.0 as f64 / 1e6 + 60.0, 1.0, 2.0);
+            view.follow(&story.state);
+            let later = story.state.now;
+            assert_eq!(view.window(later, 40), before, "and it stays");
+            assert_eq!(view.seen_until(later), seen);
+            view.apply(Move::PauseOrGoOn, later, 40);
+            assert!(!view.is_held());
+            assert_eq!(view.window(later, 40) != before, at.is_some());
+        }
     }
 
     #[test]
