@@ -84,7 +84,7 @@ use crate::units::Uuid;
 use candidates::{first, second, third};
 use compiled::{budget, dynamic};
 use proposal::{Offering, Proposal};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sharding::{gradients_in_buckets, reshard, shards_in_bf16, shards_to_ram};
 use verify::RejectedThing;
 
@@ -93,7 +93,7 @@ use verify::RejectedThing;
 macro_rules! remedies {
     ($($(#[$attribute:meta])* $name:ident: $file:ident,)*) => {
         /// A remedy. Its name in recordings and JSON is that of the variant: `max-split-size`.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case")]
         pub enum RemedyId {
             $($(#[$attribute])* $name,)*

@@ -335,6 +335,52 @@ fn a_terminal_that_closes_at_the_dialog_leaves_it_waiting() {
     user.marker.wait_gone(A_RUN);
 }
 
+/// Runs out of memory, and takes no `--gradient_accumulation_steps`.
+const TAKES_NO_PARTS: &str = "\
+import sys
+if '--gradient_accumulation_steps' in sys.argv:
+    sys.exit('run_clm.py: error: unrecognized arguments: --gradient_accumulation_steps 2')
+sys.exit('torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total '
+    'capacity of 23.60 GiB of which 1.20 GiB is free. Including non-PyTorch memory, this process '
+    'has 22.30 GiB memory in use. Of the allocated memory 20.10 GiB is allocated by PyTorch, and '
+    '1.40 GiB is reserved by PyTorch but unallocated.')
+";
+
+#[test]
+fn what_a_run_rejected_is_told_to_whoever_attaches() {
+    let user = User::new();
+    let program = user.path("run_clm.py");
+    std::fs::write(&program, TAKES_NO_PARTS).expect("a program");
+    let program = program.display().to_string();
+    let batch = ["--per_device_train_batch_size", "8"];
+    let mut words = vec!["--no-nvml", "--no-probe", "python3", &program];
+    words.extend(batch);
+    let mut first = user.terminal(&words);
+    first.wait_for(DIALOG, A_RUN);
+    first.press("b");
+    first.wait_for("rejected the change", A_RUN);
+    processes::signal(first.pid(), Signal::SIGKILL);
+    user.wait_for("waiting without the first front", |session| {
+        session["attached"] == false && user.marker.find("__headless").is_some()
+    });
+    let mut second = user.terminal(&["attach"]);
+    second.wait_for("rejected the change", A_RUN);
+    let dialog = second.wait_for("undo the change", A_RUN);
+    assert!(dialog.contains("unrecognized arguments"), "{dialog}");
+    second.press("u");
+    second.wait_for("run 3", A_RUN);
+    second.wait_for(DIALOG, A_RUN);
+    let commands: Vec<String> = (user.events(&user.only()).iter())
+        .filter_map(|event| match &event.what {
+            EventKind::Started(started) => Some(started.command.shown()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(commands.len(), 3, "{commands:?}");
+    assert!(commands[1].contains("--gradient_accumulation_steps 2"));
+    assert_eq!(commands[0], commands[2]);
+}
+
 /// The keeper is the only process that has the session's words where its first front was killed.
 #[test]
 fn a_dialog_that_waits_without_its_front_is_ended_by_a_request_to_the_keeper() {

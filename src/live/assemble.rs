@@ -16,6 +16,7 @@ use super::python_path;
 use super::reachable::{self, Reachable};
 use super::runtime::{KeeperState, Runtime};
 use super::session::Session;
+use super::session::changes::UndoneChanges;
 use super::session::inputs::SessionInputs;
 use super::setup::{self, SessionGuard};
 use super::signals::{SignalRules, Signals};
@@ -341,6 +342,7 @@ fn start(mut options: SessionConfig, policy: Option<Box<dyn Policy>>) -> anyhow:
         numerics: None,
         told: SentNotifications::default(),
         job_ends: requeue::job_ends(),
+        undone: UndoneChanges::default(),
         baselines: BTreeMap::new(),
         log: log.as_deref().map(Word::from),
         // As it came to be, for whoever takes over.

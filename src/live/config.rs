@@ -4,6 +4,7 @@
 use super::OnOom;
 use super::news::SentNotifications;
 use super::policy::auto::AutoOptions;
+use super::session::changes::UndoneChanges;
 use super::session::inputs::StartEnvironment;
 use super::signals::{OnHup, SignalRules};
 use crate::command::{CommandLine, Word};
@@ -272,6 +273,13 @@ pub(crate) struct HandoverState {
     /// What was told to somebody elsewhere.
     #[serde(default)]
     pub told: SentNotifications,
+    /// What was undone because the program did not take it.
+    #[serde(
+        default,
+        deserialize_with = "UndoneChanges::read",
+        skip_serializing_if = "UndoneChanges::is_nothing"
+    )]
+    pub undone: UndoneChanges,
     /// Use of each device before the first run.
     pub baselines: BTreeMap<Uuid, Bytes>,
 }
@@ -336,6 +344,24 @@ mod tests {
             }
         }
         assert_eq!(HandoverState::read(&handover.text()).unwrap(), handover);
+    }
+
+    #[test]
+    fn an_undone_remedy_that_another_version_has_is_left_out() {
+        let with = |id: &str| {
+            let undone = format!(
+                r#"{{"undone":{{"rejected":[],"latest":{{"id":"{id}","title":"t","why":{{"said":"no"}}}},
+                "others":[],"ineffective":[2]}},"header""#
+            );
+            let text = OLDER.replacen("{\"header\"", &undone, 1);
+            HandoverState::read(&text).expect("it is read")
+        };
+        let known = with("batch");
+        assert!(!known.undone.is_nothing());
+        assert_eq!(HandoverState::read(&known.text()).unwrap(), known);
+        let unknown = with("of-another-version");
+        assert!(unknown.undone.is_nothing());
+        assert_eq!(unknown.header, known.header);
     }
 
     #[test]

@@ -402,6 +402,7 @@ impl Session {
         let peak = next.prediction.as_ref().and_then(|said| said.peak);
         self.handover.chosen = (next.remedies, peak);
         self.handover.prediction = next.prediction;
+        self.hand_over_undone();
         self.hints = Hints::default();
         self.telling = None;
         self.pending.hint = None;
@@ -480,7 +481,7 @@ impl Session {
         let Some(taken) = self.changes.take_back(self.state.run(), exit) else {
             return match self.failed_at_once() {
                 Some(_) => ChangeFate::FailedAtOnce,
-                None => ChangeFate::Kept,
+                None => self.changes.fate_told(),
             };
         };
         self.note(Level::Warning, taken.words);
@@ -488,14 +489,34 @@ impl Session {
         // The run before tells of the memory: of it other remedies are offered.
         if taken.fate != ChangeFate::Kept {
             self.ineffective.insert(self.run_number());
-            let mut telling = self.state.clone();
-            telling
-                .runs
-                .retain(|run| !self.ineffective.contains(&run.number));
-            self.telling = Some(Box::new(telling));
+            self.leave_out_ineffective();
         }
+        self.hand_over_undone();
+        self.hand_over();
         self.diagnose();
         taken.fate
+    }
+
+    fn leave_out_ineffective(&mut self) {
+        let mut telling = self.state.clone();
+        telling
+            .runs
+            .retain(|run| !self.ineffective.contains(&run.number));
+        self.telling = Some(Box::new(telling));
+    }
+
+    fn hand_over_undone(&mut self) {
+        self.handover.undone = self.changes.undone_changes(&self.ineffective);
+    }
+
+    /// Goes on from what the front before has undone, once its recording is read.
+    pub(crate) fn resume_undone(&mut self) {
+        self.changes.resume(&self.handover.undone);
+        self.ineffective
+            .clone_from(&self.handover.undone.ineffective);
+        if self.ineffective.contains(&self.run_number()) {
+            self.leave_out_ineffective();
+        }
     }
 
     /// What was undone of the latest run.

@@ -12,7 +12,7 @@ use super::{NeedFrom, RemedyAction, RemedyEffect, RemedyId, RemedySpec};
 use crate::diagnosis::Phrase;
 use crate::event::{Exit, Hello, LoaderSettings};
 use crate::units::Uuid;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::OnceLock;
@@ -58,7 +58,7 @@ pub struct Ended<'a> {
 }
 
 /// A remedy that was undone.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UndoneRemedy {
     pub id: RemedyId,
     pub title: String,
@@ -75,7 +75,8 @@ impl UndoneRemedy {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum WhyUndone {
     /// The program rejected it, with this message.
     Said(String),

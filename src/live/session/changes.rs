@@ -11,6 +11,8 @@ use crate::remedy::{self, Ended, FileCopy, Leftover, Remedy, RemedyId, UndoneRem
 use crate::state::{Run, RunOutcome};
 use crate::units::{Moment, Pid, RunNumber, Uuid};
 use crate::whole_file::{self, Readers};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// More of a run's output than a traceback and a usage text.
@@ -107,12 +109,67 @@ pub(crate) struct Changes {
     /// What was undone of the latest run; `None` once another run has started.
     undone: Option<UndoneRemedy>,
     /// What was chosen besides the edit that the latest run rejected; `None` once another run has started.
-    others: Option<Vec<Remedy>>,
+    others: Option<ChosenBeside>,
     /// Why the current run is ended: what was changed is not in force.
     without_effect: Option<String>,
     /// The number whose change had no effect in the current run, where its model's sizes have shown that.
     ineffective: Option<KnobPlace>,
     is_batch_judged: bool,
+}
+
+/// What was chosen besides an edit that was rejected.
+enum ChosenBeside {
+    Here(Vec<Remedy>),
+    /// By a front before this one: their edits are found among what is offered now.
+    Earlier(Vec<RemedyId>),
+}
+
+impl ChosenBeside {
+    fn ids(&self) -> Vec<RemedyId> {
+        match self {
+            ChosenBeside::Here(remedies) => remedies.iter().map(|remedy| remedy.id).collect(),
+            ChosenBeside::Earlier(ids) => ids.clone(),
+        }
+    }
+
+    /// The remedies themselves; `None` where one of them is not offered any more.
+    fn among(&self, offered: &[Remedy]) -> Option<Vec<Remedy>> {
+        match self {
+            ChosenBeside::Here(remedies) => Some(remedies.clone()),
+            ChosenBeside::Earlier(ids) => {
+                let find = |id: &RemedyId| {
+                    let is_it = |remedy: &&Remedy| remedy.id == *id && remedy.is_offered();
+                    offered.iter().find(is_it).cloned()
+                };
+                ids.iter().map(find).collect()
+            }
+        }
+    }
+}
+
+/// What was undone in a session, for the front that comes next.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct UndoneChanges {
+    rejected: Vec<UndoneRemedy>,
+    /// Of the latest run.
+    latest: Option<UndoneRemedy>,
+    /// What was chosen besides the edit that it rejected.
+    others: Option<Vec<RemedyId>>,
+    /// The runs that tell nothing of the memory, because their change was undone.
+    pub ineffective: BTreeSet<RunNumber>,
+}
+
+impl UndoneChanges {
+    pub(crate) fn is_nothing(&self) -> bool {
+        *self == UndoneChanges::default()
+    }
+
+    /// What a front of another version hands over may name remedies that this one does not have: it is left out, and the session
+    /// goes on.
+    pub(crate) fn read<'de, D: Deserializer<'de>>(from: D) -> Result<UndoneChanges, D::Error> {
+        let value = serde_json::Value::deserialize(from)?;
+        Ok(serde_json::from_value(value).unwrap_or_default())
+    }
 }
 
 /// What became of the change that made a run.
@@ -183,12 +240,40 @@ impl Changes {
     /// The remedies without those that the program has rejected, and with the option to continue without
     /// them.
     pub(crate) fn without_rejected(&self, remedies: Vec<Remedy>) -> Vec<Remedy> {
-        remedy::without_rejected(remedies, &self.rejected, self.others.as_deref())
+        let others = self.others.as_ref();
+        let others = others.and_then(|others| others.among(&remedies));
+        remedy::without_rejected(remedies, &self.rejected, others.as_deref())
     }
 
     /// What was undone of the latest run.
     pub(crate) fn undone(&self) -> Option<&UndoneRemedy> {
         self.undone.as_ref()
+    }
+
+    /// For the front that comes next.
+    pub(crate) fn undone_changes(&self, ineffective: &BTreeSet<RunNumber>) -> UndoneChanges {
+        UndoneChanges {
+            rejected: self.rejected.clone(),
+            latest: self.undone.clone(),
+            others: self.others.as_ref().map(ChosenBeside::ids),
+            ineffective: ineffective.clone(),
+        }
+    }
+
+    /// Goes on from what the front before has undone.
+    pub(crate) fn resume(&mut self, undone: &UndoneChanges) {
+        self.rejected.clone_from(&undone.rejected);
+        self.undone.clone_from(&undone.latest);
+        self.others = undone.others.clone().map(ChosenBeside::Earlier);
+    }
+
+    /// What became of the latest run's change, where a front before this one has undone it.
+    pub(crate) fn fate_told(&self) -> ChangeFate {
+        match (&self.undone, &self.others) {
+            (None, _) => ChangeFate::Kept,
+            (Some(_), Some(_)) => ChangeFate::Rejected,
+            (Some(_), None) => ChangeFate::WithoutEffect,
+        }
     }
 
     /// For a session's first run, which may be that of a recorded command.
@@ -365,7 +450,7 @@ impl Changes {
             }
             let taken = taken(ChangeFate::Rejected);
             let others = applied.remedies.into_iter().filter(|r| r.id != undone.id);
-            self.others = Some(others.collect());
+            self.others = Some(ChosenBeside::Here(others.collect()));
             self.rejected.push(undone);
             return Some(taken);
         }
@@ -382,7 +467,7 @@ impl Changes {
         )?;
         let others = applied.remedies.into_iter();
         let others = others.filter(|remedy| remedy.id != rejected.id);
-        self.others = Some(others.collect());
+        self.others = Some(ChosenBeside::Here(others.collect()));
         self.undone = Some(rejected.clone());
         let words = rejected.words();
         self.rejected.push(rejected);

@@ -13,6 +13,7 @@ use crate::units::Pid;
 impl SessionController {
     /// Goes on where another front has stopped.
     pub(super) fn take_over(&mut self, taken: TakenOver) {
+        self.session.resume_undone();
         self.mark_gap(taken.asks_nvml);
         self.session.note(Level::Info, taken.words);
         self.note_all(Level::Warning, taken.notes);

@@ -62,6 +62,7 @@ fn handover(on_oom: Option<OnOom>) -> HandoverState {
             on_oom,
             ..SessionConfig::default()
         },
+        undone: Default::default(),
         baselines: BTreeMap::new(),
     }
 }
