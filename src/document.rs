@@ -18,7 +18,9 @@ use crate::anatomy::{
     by_module,
 };
 use crate::diagnosis::{AdvisedChange, AmongRanks, Certainty, Evidence, Finding, Phrase};
-use crate::event::{LineUsage, MemoryKind, Retainer, RetainerKind, Retainers, SourceLine};
+use crate::event::{
+    LineUsage, MemoryKind, OomRecord, Retainer, RetainerKind, Retainers, SourceLine,
+};
 use crate::remedy::{Availability, Remedy, RemedyId};
 use crate::state::{OomIncident, RankState, SourceTexts};
 use crate::units::Bytes;
@@ -464,6 +466,22 @@ const WHY_NOT_ALL: &str =
 /// "Lines known for 0.5 of 23.3 GiB", and why not for all.
 pub fn why_not_all(known: &str) -> Phrase {
     Phrase::from(format!("Lines {known}")).and(": ", WHY_NOT_ALL)
+}
+
+/// From so much more on the lines' figure is another one.
+const NOTABLY_MORE: f64 = 1.02;
+
+/// Why a line has more of the optimizer state than there is of it: the one is measured in blocks, the other in tensors.
+pub fn in_blocks(record: &OomRecord) -> Option<DocumentBlock> {
+    let tensors = record.structure.as_ref()?.optimizer_state;
+    let of_state = |line: &&LineUsage| line.kind == Some(MemoryKind::OptimizerState);
+    let of_lines = record.lines.iter().filter(of_state);
+    let blocks: Bytes = of_lines.map(|line| line.bytes).sum();
+    (blocks > tensors.scale(NOTABLY_MORE)).then(|| {
+        DocumentBlock::detail(format!(
+            "lines are measured in the allocator's blocks: the optimizer state's tensors, {tensors}, take {blocks} of them"
+        ))
+    })
 }
 
 /// The lines with the most live memory at an OOM, so many at the most, for whoever has no room for more; where

@@ -12,8 +12,8 @@ use crate::diagnosis::{Cause, Finding};
 use crate::document::text::{TextLayout, lines};
 use crate::document::{self, DocumentBlock, Figure, Heading, KnownLines, RunProof, Tree};
 use crate::event::{
-    GrowingLine, LineText, LineUsage, MemoryKind, OomRecord, Phase, Retainer, Retainers,
-    SourceLine, Structure, displayed,
+    GrowingLine, LineText, LineUsage, OomRecord, Phase, Retainer, Retainers, SourceLine, Structure,
+    displayed,
 };
 use crate::oom::{OomKind, OomOutcome, OtherProcess};
 use crate::remedy::{self, Remedy, RemedyInputs};
@@ -383,7 +383,7 @@ fn holders(oom: &Explained) -> Vec<DocumentBlock> {
     if let Some(structure) = &record.structure {
         let gradients = record.gradients_then(structure.gradients, oom.traced_gradients());
         blocks.push(DocumentBlock::detail(made_of(structure, gradients, record)));
-        blocks.extend(in_blocks(structure, record).map(DocumentBlock::detail));
+        blocks.extend(document::in_blocks(record));
     }
     let known = KnownLines::at(&oom.incident).and_then(KnownLines::words);
     blocks.extend(known.map(|words| DocumentBlock::detail(document::why_not_all(&words))));
@@ -435,26 +435,6 @@ fn made_of(structure: &Structure, gradients: Option<Bytes>, record: &OomRecord) 
         structure.optimizer_state,
         record.sample.allocated - named
     )
-}
-
-/// From so much more on the lines' figure is another one.
-const NOTABLY_MORE: f64 = 1.02;
-
-/// Why a line has more of the optimizer state than there is of it: the one is measured in blocks, the other in tensors.
-fn in_blocks(structure: &Structure, record: &OomRecord) -> Option<String> {
-    let tensors = structure.optimizer_state;
-    let of_state = |line: &&LineUsage| line.kind == Some(MemoryKind::OptimizerState);
-    let blocks: Bytes = record
-        .lines
-        .iter()
-        .filter(of_state)
-        .map(|line| line.bytes)
-        .sum();
-    (blocks > tensors.scale(NOTABLY_MORE)).then(|| {
-        format!(
-            "lines are measured in the allocator's blocks: the optimizer state's tensors, {tensors}, take {blocks} of them"
-        )
-    })
 }
 
 /// Where a step ends with so much of its peak, memory ran out at it.

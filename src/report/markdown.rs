@@ -259,6 +259,8 @@ fn cause(text: &mut String, story: &SessionStory, oom: &Explained) {
         LINES,
         oom.step.as_ref(),
     ));
+    let record = oom.incident.record.as_ref();
+    blocks.extend(record.and_then(document::in_blocks));
     let found = oom.retainers.iter();
     blocks.extend(found.flat_map(|found| document::kept_alive(found, "Kept alive by")));
     text.push_str(&document::markdown::markdown(&blocks));

@@ -543,6 +543,7 @@ fn memory(oom: &Explained) -> Vec<DocumentBlock> {
     if !held.is_empty() {
         blocks.push(heading);
         blocks.push(DocumentBlock::Tree(Tree::Lines(held)));
+        blocks.extend(oom.incident.record.as_ref().and_then(document::in_blocks));
     }
     let found = oom.retainers.as_ref();
     blocks.extend(

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::anatomy::GrownModule;
-use crate::event::{BlockOrigin, PhaseStart, RetainerKind, Sample, StepTrace};
+use crate::event::{BlockOrigin, MemoryKind, PhaseStart, RetainerKind, Sample, StepTrace};
 use crate::oom::OomReport;
 use crate::units::{Moment, Pid};
 
@@ -430,7 +430,10 @@ fn the_latest_traced_step_is_not_taken_for_the_one_that_failed() {
 
 #[test]
 fn what_the_optimizer_has_in_blocks_is_told_beside_its_tensors() {
-    use crate::state::tests::staged::{gib, record};
+    use crate::event::EventKind;
+    use crate::report::page::{self, PageOptions};
+    use crate::report::{markdown, story::SessionStory};
+    use crate::state::tests::staged::{StagedSession, gib, record};
     let structure = Structure {
         pid: Pid(100),
         device: 0,
@@ -452,13 +455,19 @@ fn what_the_optimizer_has_in_blocks_is_told_beside_its_tensors() {
             blocks: 298,
             kind: Some(MemoryKind::OptimizerState),
         }];
-        in_blocks(&structure, &record)
+        record.structure = Some(Box::new(structure.clone()));
+        record
     };
-    assert_eq!(
-        said(349).as_deref(),
-        Some(
-            "lines are measured in the allocator's blocks: the optimizer state's tensors, 327 MiB, take 349 MiB of them"
-        )
-    );
-    assert_eq!(said(328), None, "the same to the eye");
+    let words = "lines are measured in the allocator's blocks: the optimizer state's tensors, 327 MiB, take 349 MiB of them";
+    let block = document::in_blocks(&said(349));
+    assert_eq!(block, Some(DocumentBlock::detail(words)));
+    let mut session = StagedSession::training();
+    session.add(20.0, EventKind::Oom(said(349)));
+    let story = SessionStory::new(session.events);
+    let page = page::html(&story, &PageOptions::default());
+    assert!(page.contains("take 349 MiB of them"), "{page}");
+    let text = markdown::markdown(&story, &PageOptions::default());
+    assert!(text.contains("take 349 MiB of them"), "{text}");
+    let block = document::in_blocks(&said(328));
+    assert_eq!(block, None, "the same to the eye");
 }
