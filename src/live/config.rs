@@ -4,8 +4,8 @@
 use super::OnOom;
 use super::news::SentNotifications;
 use super::policy::auto::AutoOptions;
-use super::session::changes::UndoneChanges;
 use super::session::inputs::StartEnvironment;
+use super::session::undone::UndoneChanges;
 use super::signals::{OnHup, SignalRules};
 use crate::command::{CommandLine, Word};
 use crate::config::{UserSetting, UserSettings};

@@ -11,6 +11,7 @@ pub(crate) mod leftovers;
 pub(crate) mod remedies;
 pub(crate) mod source;
 pub(crate) mod summary;
+pub(crate) mod undone;
 mod unseen_ranks;
 
 use super::background_task::{BackgroundTask, TaskId, TaskIds, TaskResult};

@@ -6,12 +6,12 @@ use crate::event::{
     Exit, GivenChange, Hello, Knobs, LoaderSettings, Prediction, SourceEdit, crc32,
 };
 use crate::live::StartAgain;
+use crate::live::session::undone::UndoneChanges;
 use crate::recognize::{KnobEffect, KnobPlace};
 use crate::remedy::{self, Ended, FileCopy, Leftover, Remedy, RemedyId, UndoneRemedy, WhyUndone};
 use crate::state::{Run, RunOutcome};
 use crate::units::{Moment, Pid, RunNumber, Uuid};
 use crate::whole_file::{self, Readers};
-use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -144,31 +144,6 @@ impl ChosenBeside {
                 ids.iter().map(find).collect()
             }
         }
-    }
-}
-
-/// What was undone in a session, for the front that comes next.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct UndoneChanges {
-    rejected: Vec<UndoneRemedy>,
-    /// Of the latest run.
-    latest: Option<UndoneRemedy>,
-    /// What was chosen besides the edit that it rejected.
-    others: Option<Vec<RemedyId>>,
-    /// The runs that tell nothing of the memory, because their change was undone.
-    pub ineffective: BTreeSet<RunNumber>,
-}
-
-impl UndoneChanges {
-    pub(crate) fn is_nothing(&self) -> bool {
-        *self == UndoneChanges::default()
-    }
-
-    /// What a front of another version hands over may name remedies that this one does not have: it is left out, and the session
-    /// goes on.
-    pub(crate) fn read<'de, D: Deserializer<'de>>(from: D) -> Result<UndoneChanges, D::Error> {
-        let value = serde_json::Value::deserialize(from)?;
-        Ok(serde_json::from_value(value).unwrap_or_default())
     }
 }
 
