@@ -172,9 +172,6 @@ impl<'a> TracePlayer<'a> {
                 break;
             }
             match event {
-                TraceEvent::Alloc(block) if self.is_optional(at) => {
-                    self.take_if_there_is_room(*block)
-                }
                 TraceEvent::Workspace(block) => self.take_if_there_is_room(*block),
                 TraceEvent::Alloc(block) => self.allocate(at, *block),
                 TraceEvent::Free(allocation) => {
@@ -194,13 +191,6 @@ impl<'a> TracePlayer<'a> {
         self.result.reserved_peak = self.allocator.reserved_peak();
         self.result.reserved = self.allocator.reserved();
         self.result.retries = self.allocator.retries() - self.in_vain;
-    }
-
-    /// Whether the program goes on without the event's block.
-    fn is_optional(&self, at: usize) -> bool {
-        let number = self.live.len();
-        let next = self.trace.events.get(at + 1);
-        self.trace.has_optional_workspaces && next == Some(&TraceEvent::Free(number))
     }
 
     /// Asks for a block; whether it was handed out.

@@ -220,7 +220,9 @@ fn replayed(
         // Other settings lay the blocks out otherwise.
         trace.layout = None;
     }
-    trace.has_optional_workspaces = convolves;
+    if convolves {
+        trace = trace.with_workspaces();
+    }
     let play = |device| play_step(&trace, asked, device);
     let free = play(None);
     let least = match convolves {

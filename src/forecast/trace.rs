@@ -55,9 +55,6 @@ pub struct Trace {
     pub segments: Vec<u64>,
     /// How the blocks that were alive when it began lay, where that was recorded.
     pub layout: Option<BlockLayout>,
-    /// Whether a block that is freed before anything else happens is optional: cuDNN goes on with an algorithm that needs
-    /// less where there is no memory for a workspace.
-    pub has_optional_workspaces: bool,
 }
 
 impl Trace {
@@ -68,6 +65,25 @@ impl Trace {
             layout: BlockLayout::read(&step.layout, &trace.carried),
             ..trace
         })
+    }
+
+    /// The same of a model with convolutions, where a block that is freed before anything else happens is a workspace.
+    pub fn with_workspaces(mut self) -> Trace {
+        let mut number = self.carried.len();
+        for at in 0..self.events.len() {
+            let is_freed_at_once = self.events.get(at + 1) == Some(&TraceEvent::Free(number));
+            match self.events[at] {
+                TraceEvent::Alloc(block) => {
+                    if is_freed_at_once {
+                        self.events[at] = TraceEvent::Workspace(block);
+                    }
+                    number += 1;
+                }
+                TraceEvent::Workspace(_) => number += 1,
+                TraceEvent::Free(_) | TraceEvent::EmptyCache => {}
+            }
+        }
+        self
     }
 
     /// Every allocation: those carried in, then those of the events.
@@ -143,7 +159,6 @@ impl FromStr for Trace {
                 .map(address)
                 .collect::<Result<_, _>>()?,
             layout: None,
-            has_optional_workspaces: false,
         };
         let mut allocated = trace.carried.len();
         for word in events.split_whitespace() {

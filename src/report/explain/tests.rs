@@ -455,7 +455,7 @@ fn what_the_optimizer_has_in_blocks_is_told_beside_its_tensors() {
             blocks: 298,
             kind: Some(MemoryKind::OptimizerState),
         }];
-        record.structure = Some(Box::new(structure.clone()));
+        record.structure = Some(Box::new(structure));
         record
     };
     let words = "lines are measured in the allocator's blocks: the optimizer state's tensors, 327 MiB, take 349 MiB of them";
