@@ -87,6 +87,12 @@ pub struct Rehearsal {
     /// How many processes train together; 0 where that was not asked, or it is one.
     #[serde(skip_serializing_if = "is_zero")]
     pub ranks: usize,
+    /// Whether DistributedDataParallel makes the buckets of its gradients anew at the second step.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub rebuilds_buckets: bool,
+    /// Whether the call of the model itself is compiled there, not parts of it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub compiled_whole: bool,
     /// The step as it was, and with changes.
     pub variants: Vec<RehearsedVariant>,
     /// Why there are no variants.
@@ -218,8 +224,7 @@ pub struct RehearsedVariant {
     /// The allocations that may be held like `held`: the lines that called the model do not tell.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub may_hold: Vec<usize>,
-    /// Floating-point operations of forward and backward, all variants at one batch; 0 where they
-    /// were not counted.
+    /// Floating-point operations of forward and backward at the batch that failed; 0 where they were not counted.
     pub flops: u64,
     /// Why it could not be rehearsed.
     #[serde(skip_serializing_if = "Option::is_none")]

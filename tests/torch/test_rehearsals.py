@@ -253,8 +253,8 @@ class Peaks(unittest.TestCase):
         line = rehearse.said(Decoder(), tokens(), tokens())
         plain, recomputed, mixed, both = [line["variants"][at]["flops"] for at in rehearse.places(line)]
         self.assertEqual((plain, recomputed), (mixed, both))
-        # Of 4036 samples of 24 tokens: the blocks' two products are computed once more, the head's is not.
-        again = 4036 * 24 * 4 * 2 * (2 * 32 * 128)
+        # Of the batch's samples of 24 tokens: the blocks' two products are computed once more, the head's is not.
+        again = line["batch"] * 24 * 4 * 2 * (2 * 32 * 128)
         self.assertEqual(recomputed - plain, again)
 
     def test_operations_are_counted_as_torch_counts_them(self):

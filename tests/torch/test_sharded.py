@@ -322,8 +322,8 @@ def flat(**how):
     return FullyShardedDataParallel(Decoder(), auto_wrap_policy=wraps, device_id=torch.device("cpu"), **how)
 
 
-def replicated(in_buckets):
-    model = nn.parallel.DistributedDataParallel(Decoder(), gradient_as_bucket_view=in_buckets)
+def replicated(in_buckets, **how):
+    model = nn.parallel.DistributedDataParallel(Decoder(), gradient_as_bucket_view=in_buckets, **how)
     # The group gives no result.
     model.register_comm_hook(None, unreduced)
     return model
@@ -344,6 +344,14 @@ class Replicated(Rehearsing):
                 gradients, _ = played(line["variants"][0]["trace"])
                 self.assertEqual(sum(map(int, gradients)), 0 if in_buckets else sum(line["trained"]))
                 self.assertEqual(sum(line["trained"]), 4 * (3 * BLOCK + REST))
+
+    def test_buckets_are_made_anew_where_all_parameters_are_used(self):
+        line = self.line_of(replicated(False), before=True)
+        self.assertTrue(line["rebuilds_buckets"])
+        self.assertNotIn("compiled_whole", line)
+        self.setUp()
+        unused = replicated(False, find_unused_parameters=True)
+        self.assertNotIn("rebuilds_buckets", self.line_of(unused, before=True))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 //! Rehearsals put together to trainings, and what those need.
 
+mod buckets;
 mod treated;
 mod workspaces;
 

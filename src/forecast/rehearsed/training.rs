@@ -21,6 +21,14 @@ const MOST_STEPS: usize = 10;
 /// weight decay makes three (`tests/torch/test_optimizers.py`).
 const ONE_BY_ONE: usize = 3;
 
+/// NCCL's thread lets go of what it has sent each 0.1 s (`kWatchdogThreadSleepMillis` in ProcessGroupNCCL.hpp), so the buckets
+/// that DistributedDataParallel makes anew at its second step may lie beside the old ones until then. A step of more operations
+/// does not come to its peak by then on any GPU: 10¹⁵ a second, a third of them in forward.
+const OLD_BUCKETS_LAST: u64 = 300_000_000_000_000;
+/// Of fewer, one that is compiled as a whole most likely does: one of the two ranks had both at its peak in five runs of five
+/// (decoders of 1.5 to 5.5 · 10¹² operations, torch 2.11), as they were written in none of four.
+const OLD_BUCKETS_LAST_COMPILED: u64 = 10_000_000_000_000;
+
 /// An evaluation has many calls; the second finds what the first returned, and the third is like the second.
 const EVALUATED: usize = 2;
 /// So many tensors are there at once where nothing is kept for a backward pass: an output and what it is made of.
@@ -106,7 +114,9 @@ impl ComposedTraining {
 
     /// Whether there is but one way to read what was rehearsed.
     pub fn is_sure(&self, said: &Rehearsal, variant: &RehearsedVariant) -> bool {
-        let lines_tell = variant.may_hold.is_empty() && said.zero_grad != Some(ZeroGrad::Unknown);
+        let lines_tell = variant.may_hold.is_empty()
+            && said.zero_grad != Some(ZeroGrad::Unknown)
+            && !said.rebuilds_buckets;
         let is_known = lines_tell && !said.copies_model && said.optimizer.is_some();
         self.repeats && (is_known || said.evaluates)
     }
@@ -237,7 +247,12 @@ impl<'a> Composition<'a> {
             self.evaluate();
         }
         for number in 0..count {
+            let old_buckets = match number {
+                1 => self.old_buckets(),
+                _ => Vec::new(),
+            };
             self.micro_step();
+            old_buckets.into_iter().for_each(|number| self.free(number));
             if keeps_gradients {
                 self.micro_step_that_adds();
             }
@@ -320,6 +335,23 @@ impl<'a> Composition<'a> {
 
     fn trained_sizes(&self) -> &'a [u64] {
         self.variant.trained.as_ref().unwrap_or(&self.said.trained)
+    }
+
+    /// What gradients were sent in before their buckets were made anew, where it may still be there.
+    fn old_buckets(&mut self) -> Vec<usize> {
+        let flops = self.variant.flops / self.said.batch * self.batch;
+        let may_last = match self.reading {
+            Reading::Least => false,
+            Reading::Likely => self.said.compiled_whole && flops < OLD_BUCKETS_LAST_COMPILED,
+            Reading::Most => flops < OLD_BUCKETS_LAST,
+        };
+        if !may_last || !self.said.rebuilds_buckets {
+            return Vec::new();
+        }
+        let sizes = self.trained_sizes().iter();
+        sizes
+            .map(|size| self.allocate(*size, Part::Other))
+            .collect()
     }
 
     /// One tensor like each trained parameter.

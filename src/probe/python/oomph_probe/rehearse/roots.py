@@ -82,6 +82,8 @@ class Call:
         self.has_gradients_in_buckets = False
         # Whether they are copied into buckets.
         self.is_reduced_in_buckets = False
+        # Whether the buckets are made anew at the second step.
+        self.rebuilds_buckets = False
         # The compiled function that was called, where its model's own call is a part of it.
         self.function: functions.Function | None = None
         # Whether it was called by what torch.compile returns for it, or for what calls it.
@@ -376,6 +378,7 @@ class Roots:
             around = self.wrappers_of(module)
             in_buckets = are_in_buckets(around)
             call.has_gradients_in_buckets, call.is_reduced_in_buckets = in_buckets is True, in_buckets is False
+            call.rebuilds_buckets = in_buckets is not None and any(are_rebuilt(each) for each in around)
             call.is_compiled = any(compiling.is_compiled(each) for each in around)
             self.latest = call
             self.inputs.add(call)
@@ -465,6 +468,13 @@ def are_in_buckets(wrappers: list[Any]) -> bool | None:
     found = (each.__dict__.get("gradient_as_bucket_view") for each in wrappers)
     views = next((each for each in found if each is not None), None)
     return None if views is None else views is True
+
+
+def are_rebuilt(wrapper: Any) -> bool:
+    """Whether DistributedDataParallel makes its buckets anew in the order in which the first step's gradients came
+    (`Reducer::should_rebuild_buckets`)."""
+    of = wrapper.__dict__
+    return of.get("find_unused_parameters") is False or of.get("static_graph") is True
 
 
 def device_of(module: Module) -> Any:

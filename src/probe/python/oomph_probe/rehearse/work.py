@@ -277,6 +277,10 @@ class Work:
         ranks = ranks_of(self.torch)
         if ranks > 1:
             line["ranks"] = ranks
+            if call.rebuilds_buckets:
+                line["rebuilds_buckets"] = True
+            if self.failed.is_compiled:
+                line["compiled_whole"] = True
         # An evaluation's lines tell of its loss, not of the step that it stands for.
         lines = None if call.is_evaluated_first else call.lines
         if lines is not None and lines.copies_a_model():
@@ -310,11 +314,11 @@ class Work:
             if self.is_singly:
                 return self.one_by_one(said, variant, batch, deadline)
             if variant == AS_IT_WAS:
-                self.changes = self.in_other_ways(one, at)
+                self.changes = self.in_other_ways(one, batch, at)
                 self.traces, self.fixed = [(at, trace.words)], one.fixed_sizes()
                 if one.log_softmax > chunking.WORTH * trace.peak:
                     self.left.insert(1, CHUNKED)
-            say(said, sizes.by_one(trace.words, at, one.fixed_sizes()), trace, one.outlive)
+            say(said, sizes.by_one(trace.words, at, one.fixed_sizes()), trace, one.outlive, batch / at)
             self.told_by(said, one, trace)
         except losses.NoLoss:
             if self.ways and not self.traces:
@@ -349,13 +353,13 @@ class Work:
         told = singly.words((own, trace.words), (further, other.words), one.fixed_sizes())
         if variant == AS_IT_WAS:
             self.traces, self.fixed = [(own, trace.words)], one.fixed_sizes()
-        say(said, told, trace, one.outlive)
+        say(said, told, trace, one.outlive, batch / own)
         self.told_by(said, one, trace)
         # It took both.
         self.attempted = began
         return said
 
-    def in_other_ways(self, one: rehearsal.Rehearsal, at: int) -> list[Line]:
+    def in_other_ways(self, one: rehearsal.Rehearsal, batch: int, at: int) -> list[Line]:
         """What the step would be if ranks divided or reduced otherwise."""
         made = []
         for name in composed.possible(one):
@@ -367,7 +371,8 @@ class Work:
             said: Line = {"checkpointing": False, "amp": False, "change": name}
             if other.weights is not None:
                 said.update(weights=other.weights, trained=other.trained)
-            say(said, sizes.by_one(other.trace.words, at, one.fixed_sizes()), other.trace, other.outlive(one))
+            words = sizes.by_one(other.trace.words, at, one.fixed_sizes())
+            say(said, words, other.trace, other.outlive(one), batch / at)
             self.changed[name] = [(at, other.trace.words)]
             made.append(said)
         if one.copier.is_divided() and any(each[0] != AS_IT_WAS for each in self.left):
@@ -500,11 +505,12 @@ class Work:
         return False
 
 
-def say(said: Line, words: list[str], trace: Trace, outlive: dict[str, list[int]]) -> None:
+def say(said: Line, words: list[str], trace: Trace, outlive: dict[str, list[int]], share: float) -> None:
+    """`share`: the program's batch as a share of the one that was traced."""
     said["trace"] = " ".join(words)
     said["forward"], said["loss"] = trace.marks["forward"], trace.marks["loss"]
     said.update({name: numbers for name, numbers in outlive.items() if numbers})
-    said["flops"] = trace.flops
+    said["flops"] = int(trace.flops * share)
 
 
 def ranks_of(torch: Torch) -> int:
