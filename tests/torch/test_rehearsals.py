@@ -634,7 +634,8 @@ class Padded(nn.Module):
     def forward(self, x):
         if self.padding is None:
             self.padding = torch.ones(x.shape[0], 1)
-        return self.inner(torch.cat((x, self.padding), 1)) @ self.table.t()
+        steep = x[:, :1].exp().sin()
+        return self.inner(torch.cat((x, self.padding), 1)) @ self.table.t() * steep
 
 
 class Plain(nn.Module):
@@ -719,8 +720,10 @@ class Kinds(unittest.TestCase):
         model(call)
         line = rehearse.said(model, call)
         self.assertIsNone(rehearse.why_not(line))
-        # The padded batch grows with it: 8 floats each.
-        self.assertIn("x32", line["variants"][0]["trace"].split())
+        words = line["variants"][0]["trace"].split()
+        # The padded batch grows with it: 8 floats each, and so does what is as large as the padding.
+        self.assertIn("x32", words)
+        self.assertGreaterEqual(words.count("x4"), 2)
         self.assertEqual(tuple(model.padding.shape), (4, 1))
 
     def test_experts_whose_share_is_in_the_values(self):

@@ -74,6 +74,8 @@ class Copier:
         self.of_modules = frozenset(torch.nn.Identity().__dict__)
         self.kept: list[Any] = []
         self.tensors: list[Any] = []
+        # Those of them that have as many samples as are rehearsed.
+        self.of_the_batch: list[Any] = []
         # Sizes on the device of all tensors, and of the trained parameters, in bytes.
         self.weights: list[int] = []
         self.trained: list[int] = []
@@ -94,6 +96,11 @@ class Copier:
         self.memory.trace = trace
         self.shards.begin()
         self.flat_shards.begin()
+
+    def fixed_sizes(self) -> set[int]:
+        """The sizes in bytes of what a model has whatever the batch is."""
+        scaled = {id(each) for each in self.of_the_batch}
+        return {each.untyped_storage().nbytes() for each in self.tensors if id(each) not in scaled} | self.memory.sizes
 
     def is_divided(self) -> bool:
         """Whether parameters are divided among ranks."""
@@ -256,6 +263,7 @@ class Copier:
             strides[place] = strides[place + 1] * max(shape[place + 1], 1)
         copy: Tensor = self.operators.new(shape, tuple(strides), tensor.dtype, tensor.device)
         self.tensors.append(copy)
+        self.of_the_batch.append(copy)
         if tensor.device == self.device:
             self.weights.append(tensor.untyped_storage().nbytes())
         return copy

@@ -437,7 +437,8 @@ class Rehearsal:
 
     def fixed_sizes(self) -> set[int]:
         """The sizes of what its models have."""
-        return {each.untyped_storage().nbytes() for each in self.copier.tensors} | self.copier.memory.sizes
+        sizes: set[int] = self.copier.fixed_sizes()
+        return sizes
 
     def recorder(self) -> Any:
         from torch.utils._python_dispatch import TorchDispatchMode
