@@ -35,9 +35,10 @@ fn what_multiplies_no_matrices_takes_no_workspace() {
 
 #[test]
 fn backward_takes_no_workspace_where_it_multiplies_nothing() {
-    let of = |multiplies_backward| {
+    let of = |own_loss, multiplies_backward| {
         Rehearsed::new(
             &Rehearsal {
+                own_loss,
                 multiplies_backward,
                 ..said()
             },
@@ -45,9 +46,11 @@ fn backward_takes_no_workspace_where_it_multiplies_nothing() {
         )
         .unwrap()
     };
-    let peak = |backward| of(backward).peak(&target(16)).unwrap().likely;
-    assert_eq!(peak(Some(true)), peak(None));
-    assert_eq!(peak(Some(false)), peak(None) - Bytes(32 * MIB));
+    let peak = |own, backward| of(own, backward).peak(&target(16)).unwrap().likely;
+    assert_eq!(peak(true, Some(true)), peak(true, None));
+    assert_eq!(peak(true, Some(false)), peak(true, None) - Bytes(32 * MIB));
+    // What an assumed loss does not go through may multiply.
+    assert_eq!(peak(false, Some(false)), peak(false, None));
 }
 
 #[test]
