@@ -48,7 +48,7 @@ const COMPILED: (f64, f64) = (0.5, 1.10);
 /// another way. A choice; compared on a CPU only, where it was less than 1 %.
 const GRAPHS: (f64, f64) = (0.85, 1.10);
 /// What an allocated peak comes to, as a share of the memory that there is, where cuDNN tries its algorithms: each takes the
-/// largest workspace that is free, half of it where that runs out, and so on (0.87 to 0.99 in ten programs, 0.94 on average)...
+/// largest workspace that is free, half of it where that runs out, and so on (0.87 to 0.99 in ten programs)...
 const AUTOTUNED_SHARE: f64 = 0.94;
 /// ... but no more than so many times what is needed without.
 const AUTOTUNED_TIMES: f64 = 1.8;
