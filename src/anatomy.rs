@@ -3,9 +3,11 @@
 //!
 //! Read from a traced step (`event::StepTrace`); pure.
 
+mod excess;
 mod growth;
 mod holdings;
 
+pub use excess::{ExcessOf, RankExcess};
 pub use growth::{GrownLine, GrownModule, StepGrowth};
 pub use holdings::{
     FlameNode, Holding, WithoutLine, by_category, by_line, categories_over_time, flame,

@@ -2,6 +2,7 @@
 //! figures are written; and its sentences, with where they may be shortened.
 
 use super::Cause;
+use crate::anatomy::RankExcess;
 use crate::event::{Retainer, SourceLine};
 use crate::oom::ConsequenceKind;
 use crate::units::{Bytes, Pid, Rank, Uuid};
@@ -343,6 +344,8 @@ pub struct AmongRanks {
     /// The others that ran out at that time, and how much later, in microseconds.
     pub also: Vec<(NamedRank, u64)>,
     pub whose: RankNeed,
+    /// Another that holds more between steps.
+    pub holds_more: Option<RankExcess>,
     pub aftermath: Vec<Aftermath>,
 }
 

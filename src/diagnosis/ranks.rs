@@ -6,6 +6,7 @@
 
 use super::Cause;
 use super::finding::{Aftermath, AmongRanks, NamedRank, Phrase, RankNeed, because, capitalized};
+use crate::anatomy::RankExcess;
 use crate::oom::ConsequenceKind;
 use crate::state::{OomIncident, RankState, Run};
 use crate::units::{Pid, Rank};
@@ -35,6 +36,7 @@ impl AmongRanks {
             first: named(failed, oom.rank)?,
             of,
             whose: whose(&ranks, failed, oom, also.len()),
+            holds_more: failed.and_then(|failed| RankExcess::of_fullest(run, failed)),
             aftermath: aftermath(run, oom),
             also,
         })
@@ -101,6 +103,17 @@ impl AmongRanks {
         }
     }
 
+    /// "Rank 0 holds 1.90 GiB more between steps (eval.py:40 evaluate); predictions are for the rank that needs most."
+    pub fn who_holds_more(&self) -> Option<String> {
+        let excess = self.holds_more.as_ref()?;
+        let of = excess.of.as_ref().map(|of| format!(" ({})", of.words()));
+        Some(format!(
+            "{} between steps{}; predictions are for the rank that needs most.",
+            capitalized(&excess.words()),
+            of.unwrap_or_default()
+        ))
+    }
+
     /// "What followed is no cause: connection closed (rank 0), the launcher gave up."
     pub fn what_followed(&self) -> Option<String> {
         let said = self.aftermath.iter().take(NAMED).map(|one| {
@@ -119,6 +132,7 @@ impl AmongRanks {
     pub fn sentences(&self) -> Vec<String> {
         let mut sentences = vec![self.who()];
         sentences.extend(self.whose());
+        sentences.extend(self.who_holds_more());
         sentences.extend(self.what_followed());
         sentences
     }

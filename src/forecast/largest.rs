@@ -49,8 +49,7 @@ impl Model {
         let seen = self.largest_seen()?;
         let fits = |batch: u64| {
             let target = Target { batch, ..*like };
-            let rehearsed = self.rehearsed();
-            if let Some(fits) = rehearsed.and_then(|step| step.fits(&target, room, margin)) {
+            if let Some(fits) = self.rehearsed_fits(&target, room, margin) {
                 return fits;
             }
             match self.needs(&target) {

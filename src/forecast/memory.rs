@@ -11,7 +11,8 @@ use super::estimate::Estimate;
 use super::estimate::{ActivationReduction, Allocator, Target};
 use super::observation::Progress;
 use super::observation::{ForwardBackwardPeak, Observation, SeenIn, Unseen};
-use super::rehearsed::{OnCard, Rehearsed};
+use super::ranks::OtherRank;
+use super::rehearsed::Rehearsed;
 use super::spread::InputSpread;
 use crate::calibration::{
     EXPANDABLE, FEW_PIECES, FEW_PIECES_NEED, FIXED, Factors, GROWTH_PER_DOUBLING, MANY_TIMES,
@@ -54,6 +55,8 @@ pub struct Model {
     observations: Vec<Observation>,
     /// The step that failed, rehearsed.
     rehearsed: Option<Rehearsed>,
+    /// The ranks beside the one that failed, of which one may need more.
+    others: Vec<OtherRank>,
 }
 
 /// One way in which the observations can be read: a base and bytes for each sample.
@@ -78,7 +81,7 @@ impl Model {
     pub fn new(observations: Vec<Observation>) -> Model {
         Model {
             observations,
-            rehearsed: None,
+            ..Model::default()
         }
     }
 
@@ -91,6 +94,15 @@ impl Model {
     /// With the step that memory ran out in, rehearsed.
     pub fn with_rehearsal(self, rehearsed: Option<Rehearsed>) -> Model {
         Model { rehearsed, ..self }
+    }
+
+    /// With the ranks beside the one that ran out.
+    pub fn with_other_ranks(self, others: Vec<OtherRank>) -> Model {
+        Model { others, ..self }
+    }
+
+    pub(super) fn others(&self) -> &[OtherRank] {
+        &self.others
     }
 
     /// The rehearsal, where it says more than what was seen: it is replayed through the allocator, while
@@ -173,37 +185,9 @@ impl Model {
         self.rehearsed.as_ref()?.computes_again(target)
     }
 
-    /// What a target needs with these settings of the allocator and this limit, by its rehearsal.
-    pub fn needs_under(
-        &self,
-        target: &Target,
-        alloc_conf: &str,
-        cap: Option<Bytes>,
-    ) -> Option<Estimate> {
-        let step = self.rehearsed()?.clone();
-        step.under(alloc_conf).capped(cap).needs(target)
-    }
-
-    /// Whether it runs so in this room, by the replay alone.
-    pub fn runs_under(
-        &self,
-        target: &Target,
-        alloc_conf: &str,
-        cap: Option<Bytes>,
-        room: Bytes,
-    ) -> Option<bool> {
-        let step = self.rehearsed()?.clone();
-        step.under(alloc_conf).capped(cap).runs_in(target, room)
-    }
-
     /// What a target's step moves to RAM, where that was rehearsed.
     pub fn saved_in_ram(&self, target: &Target) -> Option<SavedInRam> {
         self.rehearsed.as_ref()?.saved_in_ram(target)
-    }
-
-    /// What a target that was rehearsed does where PyTorch may reserve so much; `None` where memory runs out, or nothing is known.
-    pub fn on_card(&self, target: &Target, room: Bytes) -> Option<OnCard> {
-        self.rehearsed()?.on_card(target, room)
     }
 
     /// This model, where what was counted as `of` is really `batch`.
@@ -215,6 +199,9 @@ impl Model {
         Model {
             observations: counted.collect(),
             rehearsed: self.rehearsed.clone().map(|step| step.counted(batch, of)),
+            others: (self.others.iter().cloned())
+                .map(|other| other.counted(batch, of))
+                .collect(),
         }
     }
 
@@ -254,13 +241,14 @@ impl Model {
         self.peak_in(target, None)
     }
 
-    /// The likely peak of a target's steps by their rehearsal, without an evaluation before them.
-    pub fn peak_of_steps(&self, target: &Target) -> Option<Bytes> {
-        Some(self.rehearsed()?.of_steps_alone().peak(target)?.likely)
-    }
-
     /// The same where PyTorch may reserve so much.
     pub fn peak_in(&self, target: &Target, room: Option<Bytes>) -> Forecast {
+        let own = self.own_peak_in(target, room);
+        self.of_fullest(own, |step| step.peak_in(target, room))
+    }
+
+    /// That of the rank that ran out.
+    fn own_peak_in(&self, target: &Target, room: Option<Bytes>) -> Forecast {
         if let Some(peak) = self.rehearsed().and_then(|step| step.peak_in(target, room)) {
             return Forecast::Within(peak);
         }
@@ -293,11 +281,16 @@ impl Model {
 
     /// What the allocator must be able to reserve for a target.
     pub fn needs(&self, target: &Target) -> Forecast {
+        self.of_fullest(self.own_needs(target), |step| step.needs(target))
+    }
+
+    /// That of the rank that ran out.
+    pub(super) fn own_needs(&self, target: &Target) -> Forecast {
         if let Some(needs) = self.rehearsed().and_then(|step| step.needs(target)) {
             return Forecast::Within(needs);
         }
         let factors = target.allocator.factors(&self.observations, target.batch);
-        match self.peak(target) {
+        match self.own_peak_in(target, None) {
             Forecast::Within(peak) => Forecast::Within(peak.times(factors)),
             Forecast::Extrapolated(peak, progress) => {
                 let needs = peak.times(factors);

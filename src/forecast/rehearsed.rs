@@ -192,6 +192,32 @@ impl Rehearsed {
         }
     }
 
+    /// Allocated when the model was called.
+    pub fn before(&self) -> Bytes {
+        self.said.before
+    }
+
+    /// The most that is there at once in the step as it was rehearsed, without what an optimizer adds: one pass over its events.
+    pub fn at_once(&self) -> Bytes {
+        let of = |(_, template): &Variant| template.events(self.said.batch, 0);
+        let (mut sizes, mut now, mut most) = (Vec::new(), 0_u64, 0_u64);
+        for event in self.variants.first().map(of).unwrap_or_default() {
+            match event {
+                TraceEvent::Alloc(block) => {
+                    sizes.push(block.size);
+                    now += block.size;
+                    most = most.max(now);
+                }
+                TraceEvent::Workspace(_) => sizes.push(0),
+                TraceEvent::Free(number) => {
+                    now = now.saturating_sub(sizes.get(number).copied().unwrap_or(0));
+                }
+                TraceEvent::EmptyCache => {}
+            }
+        }
+        self.said.before + Bytes(most)
+    }
+
     /// Whether the model has convolutions, whose workspaces are there by a rule, and are optional.
     pub fn has_convolutions(&self) -> bool {
         self.said.convolutions

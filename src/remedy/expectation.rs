@@ -6,6 +6,7 @@
 
 mod failed_runs;
 mod one_target;
+mod other_ranks;
 mod summed;
 mod to_ram;
 mod verdict;
@@ -26,6 +27,7 @@ use crate::units::{Bytes, RunNumber};
 use failed_runs::{
     FailedBatch, allocator_of, failures, optimizer_alone, rank_of, rehearsed, room_at,
 };
+use other_ranks::BesideTheFailed;
 pub(super) use to_ram::ToRam;
 use verdict::{beyond, extrapolated, fits_within, futile, is_open, tight};
 use whole_run::observations;
@@ -63,6 +65,8 @@ pub(super) struct RemedyPredictor<'a> {
     failed: Option<FailedBatch>,
     /// What the optimizer's step needs beside anything that a remedy changes, if its optimizer is known.
     optimizer_alone: Option<Bytes>,
+    /// The ranks beside the one that ran out.
+    beside: BesideTheFailed,
 }
 
 impl<'a> RemedyPredictor<'a> {
@@ -75,7 +79,12 @@ impl<'a> RemedyPredictor<'a> {
         let earlier = Observation::of_earlier(inputs.forecast.earlier, &command, &reading);
         let record = oom.and_then(|oom| oom.record.as_ref());
         let allocator = allocator_of(rank);
-        let room = inputs.forecast.room.or_else(|| oom.and_then(room_at));
+        let beside = oom.map(|oom| BesideTheFailed::new(inputs, oom, &reading));
+        let beside = beside.unwrap_or_default();
+        let room = inputs.forecast.room.or_else(|| {
+            let own = oom.and_then(room_at)?;
+            Some(beside.room.map_or(own, |other| own.min(other)))
+        });
         let failures = failures(inputs, &reading, room);
         let rehearsed = rank.and_then(|rank| rehearsed(rank, &reading));
         let rehearsed = rehearsed.and_then(|step| {
@@ -92,7 +101,8 @@ impl<'a> RemedyPredictor<'a> {
         });
         RemedyPredictor {
             model: Model::of_sessions(observations(inputs, earlier, rank, &reading))
-                .with_rehearsal(rehearsed),
+                .with_rehearsal(rehearsed)
+                .with_other_ranks(beside.ranks.clone()),
             failed: (failures.iter().map(|(failed, _)| *failed))
                 .filter(|failed| failed.allocator == allocator)
                 .min_by_key(|failed| failed.batch),
@@ -103,6 +113,7 @@ impl<'a> RemedyPredictor<'a> {
             wanted: oom.and_then(|oom| Some(oom.allocated()? + oom.requested()?)),
             phase: record.map_or(Phase::Unknown, |record| record.phase),
             allocator,
+            beside,
             inputs,
         }
     }
@@ -115,6 +126,7 @@ impl<'a> RemedyPredictor<'a> {
             allocator: target.allocator,
             model: self.model.clone(),
             reading: self.reading.clone(),
+            beside: self.beside.clone(),
             optimizer_alone: match target.treatment.one_by_one {
                 true => self.one_by_one_alone().or(self.optimizer_alone),
                 false => self.optimizer_alone,
@@ -371,6 +383,7 @@ impl<'a> RemedyPredictor<'a> {
                 at_once: from,
                 ..self.reading.clone()
             },
+            beside: self.beside.clone(),
             ..*self
         }
     }

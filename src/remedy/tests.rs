@@ -13,6 +13,7 @@ mod offload;
 mod optimizers;
 mod outputs;
 mod patched;
+mod ranks;
 mod samples;
 mod sharding;
 

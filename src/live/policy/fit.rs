@@ -474,7 +474,10 @@ impl Fit {
             fits,
             steps: run.run.steps(),
             inputs: SeenInputs::new(&run.run.inputs, value, run.run.steps()),
-            rehearsed: (ranks.iter().find_map(|rank| rank.rehearsal.as_ref()))
+            // Of several ranks what the fullest needs counts.
+            rehearsed: (ranks.iter().filter(|rank| rank.rehearsal.is_some()))
+                .max_by_key(|rank| rank.reserved_peak)
+                .and_then(|rank| rank.rehearsal.as_ref())
                 .filter(|_| self.options.which() == Which::Batch)
                 .and_then(|said| Rehearsed::new(said, value)),
         });

@@ -101,6 +101,10 @@ impl RemedyPredictor<'_> {
             let reserved = on_card.reserved.shown();
             expectation.words.push("; ", format!("reserves {reserved}"));
         }
+        if let Some(deciding) = self.model.decided_by(target) {
+            let whose = self.beside.words(deciding);
+            expectation.words.push("; ", whose);
+        }
         let basis = self.model.basis(target);
         let has_no_figure = |(low, high)| is_nobodys(Estimate::new(low, low, high), basis);
         if expectation.within().is_some_and(has_no_figure) {

@@ -1,6 +1,6 @@
 //! What is predicted from a run that memory did not run out in: the same model, with what the run showed.
 
-use super::{RemedyPredictor, allocator_of};
+use super::{BesideTheFailed, RemedyPredictor, allocator_of};
 use crate::calibration::NON_TORCH_USUAL;
 use crate::command::CommandLine;
 use crate::diagnosis::{LittleUse, Phrase, grows_by};
@@ -40,6 +40,7 @@ impl<'a> RemedyPredictor<'a> {
             wanted: None,
             phase: Phase::Unknown,
             allocator: allocator_of(Some(rank)),
+            beside: BesideTheFailed::default(),
             inputs,
         })
     }
