@@ -246,10 +246,14 @@ pub struct SourceLine {
 }
 
 impl SourceLine {
-    /// `train.py:88`: the file's name is enough to find it.
+    /// `train.py:88`: the file's name is enough to find it. A region of compiled code has no line: `compiled region of
+    /// model.py:forward`.
     pub fn place(&self) -> String {
         let name = self.file.rsplit('/').next().unwrap_or_default();
-        format!("{name}:{}", self.line)
+        match self.line {
+            0 => name.to_string(),
+            line => format!("{name}:{line}"),
+        }
     }
 
     /// Whether it is of an installed library or of torch, whose lines nobody changes.

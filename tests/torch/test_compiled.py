@@ -9,7 +9,7 @@ import on_cpu
 import torch
 import torch.nn.functional as F
 from _oomph_probe.common import frames
-from _oomph_probe.live import snapshot, step_trace
+from _oomph_probe.live import regions, snapshot, step_trace
 from _oomph_probe.oom import compiled as compiled_facts
 from _oomph_probe.rehearse import roots
 from torch._dynamo.backends.common import aot_autograd
@@ -265,7 +265,7 @@ class Inductor(unittest.TestCase):
         own, inside = snapshot.own_and_inside(self.code["forward"], self.owners)
         self.assertEqual((pathlib.Path(own[0]).name, own[2]), ("test_compiled.py", "forward"))
         line = frames.line_of(*inside)
-        self.assertEqual(line["file"], "compiled")
+        self.assertEqual(line["file"], "compiled region")
         self.assertIn("kept", line["function"])
         self.assertEqual(step_trace.phase_of({"frames": self.code["forward"]}, "x", None, self.owners), "forward")
 
@@ -277,8 +277,16 @@ class Inductor(unittest.TestCase):
         engine = code[: ends + 1]
         own, inside = snapshot.own_and_inside(engine, self.owners)
         line = frames.line_of(*own)
-        self.assertEqual((line["file"], inside), ("compiled", None))
+        self.assertEqual((line["file"], inside), ("compiled region", None))
         self.assertTrue(line["function"].startswith("["), line)
+        # Where its forward has been seen it is of the line that called that, or of a region of the function.
+        known = regions.Regions()
+        forward, below = snapshot.own_and_inside(self.code["forward"], self.owners)
+        known.learn(self.code["forward"], forward)
+        self.assertEqual(known.told(engine, own, inside), (forward, own))
+        known.learn(self.code["forward"], (forward[0], forward[1] + 1, forward[2]))
+        line = frames.line_of(*known.told(engine, own, inside)[0])
+        self.assertEqual((line["file"], line["line"]), ("compiled region of test_compiled.py:forward", 0))
         self.assertEqual(step_trace.phase_of({"frames": engine}, "x", None, self.owners), "backward")
 
     def test_what_was_compiled_again_for_other_sizes_is_counted(self):

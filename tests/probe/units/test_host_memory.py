@@ -9,7 +9,7 @@ import unittest
 
 import support  # noqa: F401
 from _oomph_probe.common import frames, wire
-from _oomph_probe.live import host_memory, loaders
+from _oomph_probe.live import doing, host_memory, loaders
 
 
 class Watched(unittest.TestCase):
@@ -112,17 +112,17 @@ class Memory(unittest.TestCase):
         self.assertNotIn("growth", again, "it has been as large before")
 
     def test_names_say_what_is_done(self):
-        def doing(name, path="train.py"):
+        def named(name, path="train.py"):
             code = types.SimpleNamespace(co_name=name, co_filename=path)
-            return host_memory.doing_of(types.SimpleNamespace(f_code=code))
+            return doing.doing_of(types.SimpleNamespace(f_code=code))
 
         for name in ("save_checkpoint", "_save_checkpoint", "state_dict", "full_state_dict", "save_pretrained"):
-            self.assertEqual(doing(name), "checkpoint", name)
-        self.assertEqual(doing("save", "/x/torch/serialization.py"), "checkpoint")
+            self.assertEqual(named(name), "checkpoint", name)
+        self.assertEqual(named("save", "/x/torch/serialization.py"), "checkpoint")
         for name in ("evaluate", "evaluation_loop", "validate", "val_epoch", "_eval"):
-            self.assertEqual(doing(name), "evaluation", name)
+            self.assertEqual(named(name), "evaluation", name)
         for name in ("train", "load_state_dict", "checkpoint", "save", "retrieval", "load_val", "eval_dataset"):
-            self.assertIsNone(doing(name), name)
+            self.assertIsNone(named(name), name)
 
     def test_pinned_memory_is_told_as_it_changes(self):
         self.stats = {"allocated_bytes.current": 64 << 20}
@@ -131,3 +131,24 @@ class Memory(unittest.TestCase):
         self.assertNotIn("pinned", self.look())
         self.memory.send_again()
         self.assertEqual(self.look()["pinned"], 65 << 20)
+
+
+class AtPeaks(unittest.TestCase):
+    def test_what_was_done_at_the_highest_reading_stays_until_a_higher_one(self):
+        peaks = doing.AtPeaks()
+
+        def evaluate(allocated):
+            peaks.look(0, allocated)
+            return peaks.known.get(0)
+
+        def train_step(allocated):
+            peaks.look(0, allocated)
+            return peaks.known.get(0)
+
+        self.assertIsNone(train_step(100))
+        self.assertEqual(evaluate(120), "evaluation")
+        self.assertEqual(train_step(90), "evaluation", "a lower one is of another moment")
+        self.assertEqual(train_step(120.5), "evaluation", "and so is one that is hardly higher")
+        self.assertIsNone(train_step(130))
+        peaks.look(1, 5)
+        self.assertEqual(peaks.known, {0: None, 1: None}, "each device has its own")

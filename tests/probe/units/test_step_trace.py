@@ -5,7 +5,7 @@ import unittest
 
 import support  # noqa: F401
 from _oomph_probe.common import frames
-from _oomph_probe.live import step_trace
+from _oomph_probe.live import snapshot, step_trace
 
 TORCH = "/lib/site-packages/torch/"
 
@@ -158,11 +158,34 @@ class TheOrigins(unittest.TestCase):
             ]
             line = condense(events)
         rows = [(row["line"]["file"], row["line"]["function"], row.get("inside", {}).get("file")) for row in line["origins"]]
-        compiled = "compiled"
+        compiled = "compiled region"
         self.assertEqual(rows[0][:2], ("/home/me/model.py", "forward"))
         self.assertEqual(rows[1], ("/home/me/model.py", "forward", compiled))
         self.assertEqual(rows[2], (compiled, "[y]", None))
         self.assertEqual([each["phase"] for each in line["phases"]], ["forward", "backward"])
+
+    def test_a_compiled_backward_without_one_line_is_a_region_of_its_function(self):
+        with tempfile.TemporaryDirectory() as place:
+            paths = {}
+            for name, header in (("forward", "0_forward"), ("backward", "0_backward"), ("other", "1_backward")):
+                folder = os.path.join(place, name[:2])
+                os.mkdir(folder)
+                paths[name] = os.path.join(folder, "c%s%s.py" % (name[:2], "x" * 50))
+                with open(paths[name], "w") as file:
+                    file.write("# AOT ID: ['%s']\n# Topologically Sorted Source Nodes: [y], Original ATen: []\nbuf0 = 1\n" % header)
+            called = [
+                [frame(paths["forward"], 3, "call"), frame("/home/me/model.py", line, "forward")] for line in (40, 44)
+            ]
+            backwards = [[frame(paths[name], 3, "call")] for name in ("backward", "other")]
+            blocks = [block(at, 512, stack) for at, stack in enumerate(called + backwards)]
+            events = [alloc(100 + at, 512, stack, 101 + at) for at, stack in enumerate(called + backwards)]
+            rows = [row["line"] for row in condense(events)["origins"]]
+            segments = [{"address": 0, "blocks": blocks}]
+            held = snapshot.holdings(segments, Owners())[0]
+        self.assertEqual([row["line"] for row in rows[:2]], [40, 44])
+        region = {"file": "compiled region of model.py:forward", "line": 0, "function": "[y]"}
+        self.assertEqual(rows[2:], [region, dict(region, file="compiled region")])
+        self.assertEqual([each["line"] for each in held], rows, "and at an OOM too")
 
     def test_in_a_row_are_counted(self):
         self.assertEqual(step_trace.runs([0, 0, 3, 1, 1, 1]), "0*2 3 1*3")

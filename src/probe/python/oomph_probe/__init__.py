@@ -84,10 +84,12 @@ live/ While the training goes well:
     tracing        which steps are traced, allocation by allocation
     modules        which module of the model each allocation of such a step belongs to
     step_trace     such a step in a compact form
+    regions        which part of the program compiled code is of
     graphs         what a tensor keeps alive through its autograd graph
     growth         lines whose live memory grows from step to step
     requests       what the UI asks for on a key: a search, a snapshot
     loaders        how the DataLoaders are set that have workers
+    doing          what the program does where memory grows: an evaluation, a checkpoint
     host_memory    what this process takes of the host's memory: where it grows, and what is pinned
 
 rehearse/ After an OOM in the first steps, to know what another batch or a remedy would need:

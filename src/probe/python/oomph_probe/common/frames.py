@@ -39,7 +39,7 @@ GRAPH = re.compile(r"AOT ID: \['(\d+)_(?:forward|backward)'\]")
 # So far below an allocation stands the kernel that fills it.
 NEAR = 8
 MOST_NAMES = 4
-COMPILED = "compiled"
+COMPILED = "compiled region"
 # Torch's function that calls what was compiled.
 COMPILED_FROM, COMPILED_CALL = "_dynamo/eval_frame.py", "compile_wrapper"
 
@@ -113,7 +113,7 @@ def graph_in(path: str) -> str | None:
 
 def line_of(path: str, number: int, function: str) -> Line:
     if is_compiled(path):
-        return {"file": COMPILED, "line": max(number or 0, 0), "function": made_by(path, number or 1)}
+        return {"file": COMPILED, "line": 0, "function": made_by(path, number or 1)}
     return {"file": path, "line": max(number or 0, 0), "function": function}
 
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import collections
 import os
-import sys
-import threading
 import time
 
-from ..common import errors, frames, phases
+from ..common import errors, frames
+from . import doing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,17 +80,16 @@ class HostMemory:
 
     def place(self) -> Line:
         """Where the main thread is, and what that does by its functions' names."""
-        stack = frames.outwards(sys._current_frames().get(threading.main_thread().ident or 0))
-        stack = [frame for frame in stack if not frame.f_code.co_filename.startswith(frames.OURS)]
+        stack = doing.main_stack()
         own = self.owners.innermost_own([frame.f_code.co_filename for frame in stack])
         found: Line = {}
         if own is not None:
             found["line"] = line_of(stack[own])
             if own > 0:
                 found["inside"] = line_of(stack[own - 1])
-        doing = next(filter(None, map(doing_of, stack)), None)
-        if doing is not None:
-            found["doing"] = doing
+        named = doing.named_by(stack)
+        if named is not None:
+            found["doing"] = named
         return found
 
     def newly_pinned(self, now: float) -> int | None:
@@ -109,7 +107,3 @@ class HostMemory:
 
 def line_of(frame: FrameType) -> Line:
     return frames.line_of(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
-
-
-def doing_of(frame: FrameType) -> str | None:
-    return phases.activity(frame.f_code.co_filename, frame.f_code.co_name)

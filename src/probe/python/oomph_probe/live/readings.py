@@ -6,6 +6,7 @@ import collections
 import time
 
 from ..common import errors
+from .doing import AtPeaks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,11 +39,15 @@ class Readings:
         self.limited: dict[Any, Any] = {}
         # For the stack policy.
         self.usages: dict[Any, Any] = {}
+        self.at_peaks = AtPeaks()
+        # What of it was told.
+        self.activities: dict[int, str | None] = {}
         self.waiting: collections.deque[Any] = collections.deque(maxlen=MOST_WAITING)
 
     def forget(self) -> None:
         """A new connection knows nothing yet."""
         self.last.clear()
+        self.activities.clear()
         self.looked.clear()
 
     def gather(self, wire: Wire, at_end: bool) -> None:
@@ -68,11 +73,21 @@ class Readings:
         if is_due or line != last_line:
             wire.put(line)
             self.last[device] = (now, line)
+            self.put_activity(wire, device)
             if wire.reads_devices:
                 self.gather_device_memory(wire, device)
 
     def line_of(self, device: int, reading: Reading) -> Line:
+        self.at_peaks.look(device, reading.allocated)
         return self.allocator.sample(self.pid, device, reading, self.limits.get(device))
+
+    def put_activity(self, wire: Wire, device: int) -> None:
+        """What the program did at the highest reading, where that has changed."""
+        doing = self.at_peaks.known.get(device)
+        if doing != self.activities.get(device):
+            self.activities[device] = doing
+            line = {"event": "peak_activity", "pid": self.pid, "device": device}
+            wire.put(line if doing is None else dict(line, doing=doing))
 
     def gather_device_memory(self, wire: Wire, device: int) -> None:
         """The whole device, of which NVML on the UI's node sees nothing."""

@@ -5,6 +5,7 @@ lines that hold the most. Pure: a snapshot in, small values out.
 from __future__ import annotations
 
 from ..common import frames
+from . import regions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -128,18 +129,25 @@ def by_line(segments: Segments, owners: Owners) -> dict[Any, int]:
 
 def placed(segments: Segments, owners: Owners) -> Iterator[Any]:
     """The live blocks that have a stack: the program's line, the library's line, the block."""
-    stacks: dict[Any, Any] = {}
-    for segment in segments:
-        for block in segment["blocks"]:
-            stack = block.get("frames")
-            if not stack or block["state"] == "inactive":
-                continue
-            # Blocks with the same stack share one list; the snapshot keeps all lists alive meanwhile.
-            place = stacks.get(id(stack))
-            if place is None:
-                place = stacks[id(stack)] = own_and_inside(stack, owners)
-            own, inside = place
-            yield own, inside, block
+    # Blocks with the same stack share one list; the snapshot keeps all lists alive meanwhile.
+    stacks: dict[int, Any] = {}
+    held = [
+        (block["frames"], block)
+        for segment in segments
+        for block in segment["blocks"]
+        if block.get("frames") and block["state"] != "inactive"
+    ]
+    compiled = regions.Regions()
+    for stack, _ in held:
+        if id(stack) not in stacks:
+            place = stacks[id(stack)] = own_and_inside(stack, owners)
+            compiled.learn(stack, place[0])
+    told: dict[int, Any] = {}
+    for stack, block in held:
+        if id(stack) not in told:
+            told[id(stack)] = compiled.told(stack, *stacks[id(stack)])
+        own, inside = told[id(stack)]
+        yield own, inside, block
 
 
 def own_and_inside(stack: list[Any], owners: Owners) -> tuple[Any, Any]:

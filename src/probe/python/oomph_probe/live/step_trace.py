@@ -11,7 +11,7 @@ from __future__ import annotations
 import bisect
 
 from ..common import frames
-from . import snapshot
+from . import regions, snapshot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -231,33 +231,13 @@ def is_recomputation(frame: dict[str, Any], owners: Owners) -> bool:
     return frame["name"] in ("unpack_hook", "recompute_fn") and frame["filename"].startswith(owners.torch_home)
 
 
-class Regions:
-    """Whose compiled graphs are: backward of one has no frames of the program's, but the number that the compiler has
-    given to it and to its forward, which is called by a line of the program's."""
-
-    def __init__(self) -> None:
-        self.lines: dict[str, Any] = {}
-
-    def line_of(self, stack: list[Any], own: Any) -> Any:
-        """The program's line that this allocation belongs to; `own` where nothing else is known."""
-        path = next((each["filename"] for each in stack if frames.is_compiled(each["filename"])), None)
-        graph = None if path is None else frames.graph_in(path)
-        if graph is None:
-            return own
-        if not frames.is_compiled(own[0]):
-            # What compilers of other processes have left in a cache may have the same number.
-            self.lines[graph] = own if self.lines.get(graph, own) == own else None
-            return own
-        return self.lines.get(graph) or own
-
-
 class Table:
     """The origins of blocks: the program's line, the library's below it, and the kind of tensor."""
 
     def __init__(self, owners: Owners, kinds: dict[int, Any]) -> None:
         self.owners = owners
         self.kinds = kinds
-        self.regions = Regions()
+        self.regions = regions.Regions()
         self.rows: list[Any] = []
         self.known: dict[Any, Any] = {}
 
@@ -268,9 +248,8 @@ class Table:
         own = inside = None
         if block.frames:
             own, inside = snapshot.own_and_inside(block.frames, self.owners)
-            line = self.regions.line_of(block.frames, own)
-            if line != own:
-                own, inside = line, own
+            self.regions.learn(block.frames, own)
+            own, inside = self.regions.told(block.frames, own, inside)
         if own is None and kind is None:
             return 0
         key = own, inside, kind
