@@ -14,6 +14,7 @@ mod knobs;
 mod launch_facts;
 mod losses;
 mod patch;
+mod peak_activity;
 mod probe;
 mod process_host;
 mod run;
@@ -39,6 +40,7 @@ pub use launch_facts::{LAUNCH_VARIABLES, LaunchFacts, ProgramFile};
 pub use losses::{Losses, Numerics, PrintedLoss, StepLoss};
 use nix::time::{ClockId, clock_gettime};
 pub use patch::{Blocks, Compiled, PATCHES, Patch, PatchOutcome, Patchable, Patched};
+pub use peak_activity::PeakActivity;
 pub use probe::{
     BackwardReading, BesideSteps, FreeBlocks, Gathering, GrowingLine, Hello, LineText, LineUsage,
     LoadedCheckpoint, MemoryKind, ModelBytes, NOT_IN_WSL, NOT_ON_MIG, OomRecord, OptimizerRecord,
@@ -87,6 +89,8 @@ pub enum EventKind {
     Hello(Hello),
     /// A reading of the allocator for one device in one process.
     Sample(Sample),
+    /// What a process did at its highest reading so far.
+    PeakActivity(PeakActivity),
     /// An optimizer step of a process.
     Step(Step),
     /// What a process's memory consists of.

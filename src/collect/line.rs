@@ -48,6 +48,7 @@ pub(super) fn event(
         EventKind::Called(called) => set(&mut called.pid, peer),
         EventKind::Losses(read) => set(&mut read.pid, peer),
         EventKind::ProcessHost(said) => set(&mut said.pid, peer),
+        EventKind::PeakActivity(said) => set(&mut said.pid, peer),
         EventKind::StepTrace(trace) => set(&mut trace.pid, peer),
         EventKind::Retainers(found) => set(&mut found.pid, peer),
         EventKind::Patch(patched) => set(&mut patched.pid, peer),

@@ -11,7 +11,7 @@ use super::estimate::Estimate;
 use super::estimate::{ActivationReduction, Allocator, Target};
 use super::observation::Progress;
 use super::observation::{ForwardBackwardPeak, Observation, SeenIn, Unseen};
-use super::ranks::OtherRank;
+use super::other_rank::OtherRank;
 use super::rehearsed::Rehearsed;
 use super::spread::InputSpread;
 use crate::calibration::{

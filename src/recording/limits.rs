@@ -189,6 +189,7 @@ pub(super) fn fidelity(what: &EventKind) -> Fidelity {
         | EventKind::Knobs(_)
         | EventKind::Called(_)
         | EventKind::ProcessHost(_)
+        | EventKind::PeakActivity(_)
         | EventKind::StepTrace(_)
         | EventKind::Retainers(_)
         | EventKind::SourceText(_)

@@ -5,8 +5,8 @@
 use crate::command::{CommandLine, difference};
 use crate::event::{
     Consequence, Dropped, Event, EventKind, Exited, Level, Note, NoteSubject, OomRecord,
-    PatchOutcome, Patchable, Patched, Phase, Rehearsal, Retainers, Sample, Started, StepTrace,
-    displayed,
+    PatchOutcome, Patchable, Patched, PeakActivity, Phase, Rehearsal, Retainers, Sample, Started,
+    StepTrace, displayed,
 };
 use crate::oom::{self, ConsequenceKind, OomReport};
 use crate::state::device::NonTorch;
@@ -62,6 +62,7 @@ impl State {
                 }
             }
             EventKind::ProcessHost(said) => self.process_host(at, said),
+            EventKind::PeakActivity(said) => self.did_at_peak(said),
             EventKind::StepTrace(trace) => self.step_traced(trace),
             EventKind::SourceText(texts) => {
                 let mut runs = self.runs.iter_mut();
@@ -531,6 +532,14 @@ impl State {
     fn patchable_found(&mut self, found: &Patchable) {
         if let Some(rank) = self.rank_mut(found.pid) {
             rank.patchable = Some(found.clone());
+        }
+    }
+
+    fn did_at_peak(&mut self, said: &PeakActivity) {
+        if let Some(rank) = self.rank_mut(said.pid) {
+            rank.peak_doing.retain(|(device, _)| *device != said.device);
+            let doing = said.doing.map(|doing| (said.device, doing));
+            rank.peak_doing.extend(doing);
         }
     }
 

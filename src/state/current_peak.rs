@@ -38,10 +38,9 @@ impl RankState {
 
     /// What was cached then.
     pub fn cached_at_peak(&self, state: &State) -> Option<Bytes> {
-        let (last, _) = self.sample.as_ref()?;
-        // Of a run that has ended nothing is known now.
-        let before_end = || current_peak(&self.allocated, Some(self), state, *last);
-        let allocated = self.current_peak(state).or_else(before_end)?;
+        let allocated = self
+            .current_peak(state)
+            .or_else(|| before_end(self, state))?;
         Some(self.sample_at_peak()?.reserved - allocated)
     }
 
@@ -49,6 +48,12 @@ impl RankState {
     pub fn current_peak(&self, state: &State) -> Option<Bytes> {
         current_peak(&self.allocated, Some(self), state, state.now)
     }
+}
+
+/// What a process allocated at most in the seconds before its last sample: of one that has ended nothing is known now.
+pub(super) fn before_end(rank: &RankState, state: &State) -> Option<Bytes> {
+    let (last, _) = rank.sample.as_ref()?;
+    current_peak(&rank.allocated, Some(rank), state, *last)
 }
 
 fn current_peak(

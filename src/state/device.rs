@@ -151,7 +151,7 @@ struct MemoryOwners {
 impl Breakdown {
     /// PyTorch's parts. Activations are the rest of what is allocated. The parts are measured at
     /// different times and may add up to more than is allocated: the most certain come first then.
-    fn of_allocator(
+    pub(super) fn of_allocator(
         structures: &[&Structure],
         allocated: Bytes,
         reserved: Bytes,

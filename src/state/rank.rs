@@ -3,8 +3,8 @@
 use super::high_samples::HighSamples;
 use super::{Keyed, Resolution, Series, StepMarks, StepTraces};
 use crate::event::{
-    Hello, HostGrowthSpot, LoaderSettings, Patchable, Patched, ProbeDevice, ProbeErrors, Rehearsal,
-    Retainers, Sample, Step, StepLoss, Structure,
+    Hello, HostActivity, HostGrowthSpot, LoaderSettings, Patchable, Patched, ProbeDevice,
+    ProbeErrors, Rehearsal, Retainers, Sample, Step, StepLoss, Structure,
 };
 use crate::units::{Bytes, Moment, Pid, Uuid};
 
@@ -39,6 +39,8 @@ pub struct RankState {
     pub peak_step: Option<u64>,
     /// When a sample or a step showed the peak.
     pub peak_at: Moment,
+    /// What the program did at the highest reading, by device.
+    pub peak_doing: Vec<(u32, HostActivity)>,
     /// The latest retries of cudaMalloc, each with the count so far; bounded.
     pub retries: Vec<(Moment, u64)>,
     pub steps: StepTrack,
@@ -178,6 +180,14 @@ impl RankState {
     /// Its usage of a device by its latest sample.
     pub fn usage_on(&self, device: &Uuid) -> Option<&DeviceUsage> {
         self.usages.iter().find(|holding| &holding.device == device)
+    }
+
+    /// What the program did where most was allocated on the device that it uses most.
+    pub fn doing_at_peak(&self) -> Option<HostActivity> {
+        let (_, sample) = self.sample.as_ref()?;
+        let mut known = self.peak_doing.iter();
+        let found = known.find(|(device, _)| *device == sample.device);
+        found.map(|(_, doing)| *doing)
     }
 
     /// Its structure on the device with this ordinal.

@@ -40,7 +40,7 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
         | Action::QuitAndStop
         | Action::QuitAndLeave => true,
         Action::ShowPane(number) => {
-            let mut tabs = layout_of(view, scene).tabs().into_iter();
+            let mut tabs = layout_of(view, scene).tabs.into_iter();
             tabs.any(|pane| pane.number() == number)
         }
         Action::NextDevice | Action::PreviousDevice => devices > 1,

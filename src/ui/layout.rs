@@ -63,6 +63,9 @@ pub(super) struct Layout {
     /// The pane that Tab changes.
     pub pane: Option<Rect>,
     pub footer: Option<Rect>,
+    /// The panes that Tab goes through: the same on every screen, whatever stands beside the chart or is empty, so that none changes
+    /// its place.
+    pub tabs: Vec<Pane>,
     /// Panes with nothing to show yet.
     pub absent: Vec<Pane>,
     /// The size of the program's terminal, shown or not.
@@ -81,11 +84,6 @@ impl Layout {
 
     pub fn chart(&self) -> Option<Rect> {
         self.place(Pane::Memory)
-    }
-
-    /// The panes that Tab goes through: always the same, whatever stands beside the chart or is empty, so that none changes its place.
-    pub fn tabs(&self) -> Vec<Pane> {
-        Pane::below().collect()
     }
 
     /// The pane without the row of the tabs.
@@ -205,6 +203,8 @@ pub(super) fn layout_of(view: &View, scene: &Scene) -> Layout {
         layout.oom = Some(oom::compose(view.size, &view.theme, dialog, scene));
     }
     let is_absent = |pane: &Pane| !(pane.spec().is_there)(scene.state);
+    let has_tab = |pane: &Pane| (pane.spec().has_tab)(scene.state);
+    layout.tabs = Pane::below().filter(has_tab).collect();
     layout.absent = Pane::below().filter(is_absent).collect();
     if let (Maximized::Nothing, Some(pane)) = (view.maximized, layout.pane) {
         let rows = wanted_rows(view, scene, pane.width);

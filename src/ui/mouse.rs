@@ -101,7 +101,7 @@ fn click(view: &mut View, at: Position, scene: &Scene) -> Option<Effect> {
         return (!ends).then(|| act(view, action, scene)).flatten();
     }
     if view.dialog.is_none() && view.step.is_none() {
-        let tabs = layout.tabs();
+        let tabs = &layout.tabs;
         let of_tab = layout
             .tab_row()
             .and_then(|row| panes::tab_at(row, &tabs, view, at));

@@ -9,8 +9,10 @@ pub(super) mod host;
 pub(super) mod memory;
 pub(super) mod output;
 pub(super) mod rank_map;
+pub(super) mod ranks;
 pub(super) mod runs;
 pub(super) mod spec;
+mod standing_out;
 pub(super) mod step;
 
 use crate::ui::action::Scroll;
@@ -61,6 +63,8 @@ panes! {
     Allocator: allocator,
     /// The host's memory, by process.
     Host: host,
+    /// The ranks by what their memory consists of.
+    Ranks: ranks,
 }
 
 impl Pane {

@@ -47,7 +47,7 @@ pub(super) fn draw_chosen(
         (_, _) => "",
     };
     let row = layout.tab_row()?;
-    let mut tabs = tab_titles(&layout.tabs(), &layout.absent, view, row.width);
+    let mut tabs = tab_titles(&layout.tabs, &layout.absent, view, row.width);
     // The tabs stay where they are: the last ones give way to the note.
     while wide(&tabs) + columns(note) + AROUND > row.width && tabs.len() > 1 {
         tabs.pop();

@@ -462,14 +462,14 @@ fn compare_next(view: &mut View, scene: &Scene) {
 
 fn step_pane(view: &mut View, by: usize, scene: &Scene) {
     // Panes with a place of their own are left out.
-    let tabs = layout_of(view, scene).tabs();
+    let tabs = layout_of(view, scene).tabs;
     let by = by.min(tabs.len().saturating_sub(1));
     view.pane = stepped(&tabs, view.pane, by);
     view.list = ListScroll::default();
 }
 
 fn show_pane(view: &mut View, number: u8, scene: &Scene) {
-    let tabs = layout_of(view, scene).tabs();
+    let tabs = layout_of(view, scene).tabs;
     if let Some(pane) = tabs.iter().find(|pane| pane.number() == number) {
         view.pane = *pane;
         view.list = ListScroll::default();

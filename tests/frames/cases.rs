@@ -233,6 +233,20 @@ pub const CASES: &[Case] = &[
         Pane::Devices,
         &[KeyCode::Char('w')],
     ),
+    of_pane("ranks", nodes::divided, Pane::Ranks, &[]),
+    of_pane("ranks-of-eight", eight_ranks, Pane::Ranks, &[]),
+    of_pane(
+        "ranks-of-nodes",
+        nodes::eight_nodes,
+        Pane::Ranks,
+        &[KeyCode::Char('w')],
+    ),
+    of_pane(
+        "ranks-after-oom",
+        nodes::one_ran_out,
+        Pane::Ranks,
+        &[KeyCode::Esc],
+    ),
     case("oom-of-a-job", nodes::one_ran_out, &[]),
     case(
         "oom-of-a-job-details",

@@ -3,8 +3,8 @@
 use crate::frames::story::{Story, gib};
 use oomph::diagnosis;
 use oomph::event::{
-    Consequence, DeviceReading, EventKind, Exit, Hello, ProbeDevice, Sample, Step, StepReading,
-    Structure,
+    Consequence, DeviceReading, EventKind, Exit, Hello, HostActivity, PeakActivity, ProbeDevice,
+    Sample, Step, StepReading, Structure,
 };
 use oomph::oom::ConsequenceKind;
 use oomph::units::{Pid, Rank, RunNumber, Uuid};
@@ -171,5 +171,50 @@ pub fn shards() -> Story {
         gathered: Some(gib(1.2)),
         ..story.sample_of(0, 12.4, 14.9, 14.1)
     }));
+    story
+}
+
+/// Two ranks of one node that divide a model; the first evaluates alone, and so has its peak.
+pub fn divided() -> Story {
+    let mut story = Story::new("torchrun --nproc_per_node 2 train.py --batch-size 16");
+    story.with_nvml().start().wait(2.0);
+    let uuid = |rank: u32| format!("4f2a9c1e-{rank}");
+    for rank in 0..2 {
+        story.hello(rank, 2, &uuid(rank));
+    }
+    for second in 0..40_u32 {
+        for rank in 0..2 {
+            let evaluates = rank == 0 && second >= 35;
+            let now = match (evaluates, second % 3) {
+                (true, _) => 18.2,
+                (false, 0) => 3.9,
+                (false, _) => 14.1,
+            };
+            let peak = if evaluates { 18.2 } else { 14.1 };
+            let read = Sample {
+                gathered: Some(gib(1.2)),
+                ..story.sample_of(rank, now, peak + 0.6, peak)
+            };
+            story.tell(EventKind::Sample(read));
+            story.device(rank, &uuid(rank), peak + 1.1, 0.0);
+            if second < 35 {
+                story.step(rank, u64::from(second) + 1, 3.9, 14.7, 14.1);
+            }
+            if second == 3 {
+                story.tell(EventKind::Structure(Structure {
+                    whole: Some(gib(1.84)),
+                    ..story.structure_of(rank)
+                }));
+            }
+            if evaluates {
+                story.tell(EventKind::PeakActivity(PeakActivity {
+                    pid: story.pid(rank),
+                    device: 0,
+                    doing: Some(HostActivity::Evaluation),
+                }));
+            }
+        }
+        story.wait(1.0);
+    }
     story
 }

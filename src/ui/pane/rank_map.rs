@@ -1,11 +1,11 @@
 //! The ranks of several nodes: a cell each, by how much of its device it has reserved, and the ones that
 //! stand out by name. 64 ranks on 8 nodes fit on 80 by 24. The map is worked out from all ranks, so not for every frame.
 
-use crate::state::{OddReason, Outliers, RankState, Run, State, ranges};
+use super::standing_out::standing_out;
+use crate::state::{RankState, Run, State, ranges};
 use crate::ui::canvas::{Canvas, Pen, columns};
 use crate::ui::theme::{Theme, Tone};
-use crate::ui::words::{Figures, count, rate};
-use crate::units::{Bytes, Moment, RunNumber};
+use crate::units::{Moment, RunNumber};
 use ratatui::style::Modifier;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -288,70 +288,4 @@ fn seen(run: &Run, nodes: usize) -> String {
         true => format!("{world} ranks on {nodes}"),
         false => format!("{seen} of {world} ranks seen, on {nodes}"),
     }
-}
-
-fn standing_out(found: &Outliers<'_>, state: &State) -> Vec<(String, Tone)> {
-    let mut lines = Vec::new();
-    if let Some(out) = &found.fullest {
-        let device = out.rank.device.as_ref().and_then(|uuid| state.device(uuid));
-        let capacity = device.and_then(|device| device.capacity);
-        let reserved = out.rank.sample.as_ref().map(|(_, sample)| sample.reserved);
-        let gib = |bytes: Option<Bytes>| Figures::new(capacity).gib(bytes.unwrap_or_default());
-        let divided = device.map(|device| device.breakdown_at_peak(state));
-        let divided = divided.filter(|parts| parts.gathered.is_some());
-        let divided = divided.map_or(String::new(), |parts| {
-            let [shards, gathered, rest] = [
-                parts.parameters,
-                parts.gathered,
-                parts.activations_and_other,
-            ]
-            .map(gib);
-            format!(": shards {shards}, gathered {gathered}, activations + other {rest}")
-        });
-        lines.push((
-            format!(
-                "fullest  {}: {} of {} GiB reserved (median {:.0} %){divided}",
-                out.rank.name(),
-                gib(reserved),
-                gib(capacity),
-                out.median * 100.0
-            ),
-            Tone::Text,
-        ));
-    }
-    if let Some(out) = &found.behind {
-        let (value, median) = (count(out.value), count(out.median));
-        lines.push((
-            format!(
-                "behind   {}: {value} steps (median {median})",
-                out.rank.name()
-            ),
-            Tone::Warning,
-        ));
-    } else if let Some(out) = &found.slowest {
-        let (value, median) = (rate(out.value), rate(out.median));
-        lines.push((
-            format!("slowest  {}: {value} (median {median})", out.rank.name()),
-            Tone::Warning,
-        ));
-    }
-    if let Some(out) = &found.odd {
-        let (value, median) = (out.value, out.median);
-        let why = match found.why_odd {
-            Some(OddReason::States(own, others)) => {
-                format!("; parameters, gradients, optimizer {own} ({others})")
-            }
-            Some(OddReason::Evaluation) => "; it ran out in an evaluation".into(),
-            Some(OddReason::Step) => "; what a step needs beside its states".into(),
-            None => String::new(),
-        };
-        lines.push((
-            format!(
-                "odd one  {}: peak {value} (median {median}){why}",
-                out.rank.name()
-            ),
-            Tone::Warning,
-        ));
-    }
-    lines
 }

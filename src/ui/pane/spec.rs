@@ -27,6 +27,8 @@ pub(in crate::ui) struct PaneSpec {
     pub rows: PaneRows,
     /// Whether there is anything to be shown: else its tab is dim.
     pub is_there: fn(&State) -> bool,
+    /// Whether there is a tab at all. Only the last one may be without, so that none changes its place.
+    pub has_tab: fn(&State) -> bool,
     pub draw: Draw,
 }
 
@@ -69,6 +71,7 @@ impl PaneSpec {
             scrolling: Scrolling::Nothing,
             rows: PaneRows::Any,
             is_there: |_| true,
+            has_tab: |_| true,
             draw,
         }
     }
