@@ -8,7 +8,7 @@ use super::baseline_growth::{baseline_growth, median};
 use super::finding::with_figures;
 use super::oom_context::OomContext;
 use super::{Cause, CauseSpec, Certainty, Finding};
-use crate::event::Phase;
+use crate::event::{GivenSize, Phase};
 use crate::state::StepMark;
 use crate::units::Bytes;
 
@@ -90,17 +90,18 @@ fn examine(case: &OomContext) -> Option<Finding> {
         (false, _) => return None,
     };
     let step = case.step.unwrap_or(steps.count + 1);
+    let given = given(case).unwrap_or_default();
     let headline = if ratio >= ODD {
         let count = steps.count;
         with_figures(
-            &format!("Step {step} needs more memory than any of the {count} before it"),
+            &format!("Step {step}{given} needs more memory than any of the {count} before it"),
             format!(
                 "at least {this} on top of the {baseline} allocated after a step; the largest before took {largest}"
             ),
         )
     } else {
         with_figures(
-            &format!("Step {step} needs far more memory than usual"),
+            &format!("Step {step}{given} needs far more memory than usual"),
             format!(
                 "at least {this} on top of the {baseline} allocated after a step; half of the steps took {usual} or less"
             ),
@@ -129,6 +130,24 @@ fn examine(case: &OomContext) -> Option<Finding> {
                 "a smaller batch, so that the longest item fits",
             ]),
     )
+}
+
+/// What the model was given in the step that failed, where that was more than before: `64×768, the smallest before 64×192`.
+fn given(case: &OomContext) -> Option<String> {
+    let knobs = case.run?.knobs.as_ref()?;
+    if knobs.evaluated || !knobs.failed {
+        return None;
+    }
+    let items = |shape: &[u64]| -> u64 { shape.iter().product() };
+    let larger = |given: &&GivenSize| {
+        given.shape.len() == given.least.len() && items(&given.shape) > items(&given.least)
+    };
+    let given = knobs.given.iter().find(larger)?;
+    let [now, before] = [&given.shape, &given.least].map(|shape| {
+        let sizes: Vec<String> = shape.iter().map(u64::to_string).collect();
+        sizes.join("×")
+    });
+    Some(format!(" (input {now}, the smallest before {before})"))
 }
 
 /// Why what is allocated after a step is more than the program itself reads before the next one.

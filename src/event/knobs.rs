@@ -16,6 +16,9 @@ pub struct Knobs {
     /// Whether those are the sizes of an evaluation, in which memory ran out.
     #[serde(skip_serializing_if = "is_false")]
     pub evaluated: bool,
+    /// Whether they are those of the very call that failed, and not of one before it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub failed: bool,
     /// The modules' own word on whether the batch is the first dimension; `None` if they say nothing, or not the same.
     pub batch_first: Option<bool>,
     /// Ranks that train together.

@@ -5,6 +5,7 @@ import sys
 import tempfile
 import types
 import unittest
+from unittest import mock
 
 import support  # noqa: F401
 from _oomph_probe.common import frames
@@ -164,10 +165,22 @@ class Running(unittest.TestCase):
         of_process = knobs.Knobs(TORCH, 1, OWNERS, seen)
         seen.add(module, (Tensor(64, 3),), {})
         # Calls are looked at in the first steps only: what an evaluation is given is not known then.
-        self.assertEqual(of_process.called(True), (seen.latest, False))
+        self.assertEqual(of_process.called(True), (seen.latest, False, False))
         seen.add(module, (Tensor(1000, 3),), {}, is_evaluated=True)
         self.assertEqual(of_process.called(True)[0].shapes, {"0": (1000, 3)})
-        self.assertEqual(of_process.called(True)[1], True)
+        self.assertEqual(of_process.called(True)[1:], (True, False))
+
+    def test_the_call_that_failed_counts_with_what_was_noted_before(self):
+        seen, module = given.Given(TORCH), Module()
+        seen.add(module, (Tensor(64, 192),), {})
+        of_process = knobs.Knobs(TORCH, 1, OWNERS, seen)
+        self.assertEqual(of_process.called(False), (seen.latest, False, False))
+        running = given.Tensors(module)
+        running.add(TORCH, (Tensor(64, 768),), {})
+        with mock.patch.object(given, "of_running", return_value=running):
+            self.assertEqual(of_process.called(False), (seen.latest, False, True))
+        [line] = seen.latest.lines()
+        self.assertEqual((line["shape"], line["least"], line["varies"]), ([64, 768], [64, 192], [1]))
 
 
 class Names(unittest.TestCase):

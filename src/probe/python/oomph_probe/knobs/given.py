@@ -38,19 +38,24 @@ class Tensors:
         self.lists: dict[str, int] = {}
 
     def add(self, torch: Torch, args: Args, kwargs: Kwargs) -> None:
-        self.calls += 1
         self.lists = {}
         shapes = {}
         for path, shape in self.walk(torch, args, kwargs):
             shapes[path] = shape
+            if len(shapes) >= MOST_TENSORS:
+                break
+        self.take(shapes)
+
+    def take(self, shapes: dict[str, tuple[int, ...]]) -> None:
+        """The shapes of another call."""
+        self.calls += 1
+        for path, shape in shapes.items():
             before = self.shapes.get(path)
             if before is not None and before != shape:
                 changed = range(min(len(before), len(shape)))
                 self.varying.setdefault(path, set()).update(at for at in changed if before[at] != shape[at])
                 least, most = self.ranges.get(path, (before, before))
                 self.ranges[path] = tuple(map(min, least, shape)), tuple(map(max, most, shape))
-            if len(shapes) >= MOST_TENSORS:
-                break
         self.shapes = shapes
 
     def range_of(self, path: str) -> dict[str, list[int]]:

@@ -43,7 +43,7 @@ class Knobs:
         if self.taken >= AT_MOST:
             return None
         began = time.monotonic()
-        seen, of_evaluation = self.called(is_evaluated)
+        seen, of_evaluation, failed = self.called(is_evaluated)
         given = seen.lines() if seen is not None else []
         if seen is None or not given:
             return None
@@ -63,6 +63,7 @@ class Knobs:
             "device": device,
             "given": given,
             "evaluated": of_evaluation,
+            "failed": failed,
             "batch_first": batch_first(seen.module()),
             "world": world_of(self.torch),
             "parsed": parsed,
@@ -72,15 +73,20 @@ class Knobs:
             "took": time.monotonic() - began,
         }
 
-    def called(self, is_evaluated: bool) -> tuple[Tensors | None, bool]:
-        """The call to tell of, and whether it is one of an evaluation."""
+    def called(self, is_evaluated: bool) -> tuple[Tensors | None, bool, bool]:
+        """The call to tell of, whether it is one of an evaluation, and whether it is the very one that failed."""
         running = given_sizes.of_running(self.torch, self.owners, frames.own_frames())
         if self.given is None:
-            return running, is_evaluated
+            return running, is_evaluated, running is not None
         if not is_evaluated:
-            return self.given.latest or running, False
+            latest = self.given.latest
+            if running is not None and latest is not None and running.module() is latest.module():
+                # Calls are noted in the first steps only: the one that failed may have been given more.
+                latest.take(running.shapes)
+                return latest, False, True
+            return latest or running, False, latest is None
         seen = running or self.given.evaluated
-        return seen or self.given.latest, seen is not None
+        return seen or self.given.latest, seen is not None, running is not None
 
 
 def batch_first(module: Module | None) -> bool | None:
