@@ -426,6 +426,11 @@ impl KnownLines {
         self.known.fraction_of(self.of).unwrap_or(1.0)
     }
 
+    /// Whether much of what the lines are said to have is told by the blocks' sizes.
+    pub fn is_partly_inferred(self) -> bool {
+        self.alike > self.known.scale(1.0 - NEARLY_ALL)
+    }
+
     /// What has a line, also by the blocks' sizes.
     pub fn known(self) -> Bytes {
         self.known
@@ -452,7 +457,7 @@ impl KnownLines {
             match self.alike {
                 Bytes::ZERO => known,
                 alike => format!(
-                    "{known}; {alike} more likely from there too, by blocks of the same size"
+                    "{known}, {alike} more inferred from blocks of the same size; each line has both"
                 ),
             }
         })

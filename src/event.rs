@@ -328,6 +328,8 @@ pub enum NoteSubject {
     Room,
     /// What `oomph fit` has found by its runs.
     Fitted,
+    /// Why the step that ran out of memory could not be rehearsed.
+    NotRehearsed,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

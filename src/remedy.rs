@@ -61,10 +61,11 @@ pub use change::{CommandChange, PredictedChange, predicted};
 pub use edited::EditedNeed;
 pub use expandable_segments::with_alloc_conf;
 pub use inputs::{Leftover, RemedyInputs};
+pub use measured::as_it_ran;
 pub use offer::{expectation, remedies, too_large_by};
 pub use plan::{
     Alteration, Availability, BatchChange, Edit, Expectation, FileCopy, FileEdit, FitVerdict, Plan,
-    Remedy,
+    RanBefore, Remedy,
 };
 pub use plan_output::{plan_json, plan_text};
 pub use proof::{

@@ -5,13 +5,17 @@ use crate::command::{CommandLine, Word};
 use crate::recognize::CommandLayout;
 use crate::units::Bytes;
 
-/// A run of another session of the same program, whose text has not changed since.
+/// A run of another session of the same program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EarlierRun {
     /// Without secrets.
     pub command: CommandLine,
     /// The session's name.
     pub session: String,
+    /// When the run began, as it is said: `16:46`, of another day with the date.
+    pub began: String,
+    /// Whether a file of the program has changed since: it may need something else now.
+    pub is_outdated: bool,
     /// Steps that ended.
     pub steps: u64,
     pub outcome: EarlierOutcome,
@@ -34,10 +38,13 @@ pub enum EarlierOutcome {
 const SAME_GPU: f64 = 0.01;
 
 impl EarlierRun {
-    /// Whether it was of this command, on a GPU of this size.
-    pub fn is_of(&self, command: &CommandLine, capacity: Bytes) -> bool {
-        let apart = self.capacity.max(capacity) - self.capacity.min(capacity);
-        apart <= capacity.scale(SAME_GPU) && is_same(&self.command, command)
+    /// Whether it was of this command, on a GPU of this size where one is given.
+    pub fn is_of(&self, command: &CommandLine, capacity: Option<Bytes>) -> bool {
+        let is_as_large = |capacity: Bytes| {
+            let apart = self.capacity.max(capacity) - self.capacity.min(capacity);
+            apart <= capacity.scale(SAME_GPU)
+        };
+        capacity.is_none_or(is_as_large) && is_same(&self.command, command)
     }
 }
 

@@ -215,6 +215,19 @@ impl ActivationReduction {
         } else {
             0.0
         };
+        // The copies are what may make it need more than without autocast: only where they are more than what it likely saves.
+        let others = ActivationReduction {
+            mixed: false,
+            ..self
+        };
+        let saves = match self.mixed {
+            true => others.passes(0.0, activations).1 * (1.0 - AUTOCAST_LEAVES.1),
+            false => 0.0,
+        };
+        let casts = match casts <= saves {
+            true => 0.0,
+            false => casts,
+        };
         (
             base + activations * factors.0,
             base + activations * factors.1,
@@ -249,6 +262,31 @@ mod tests {
         assert!(rough.is_rough() && !Estimate::exact(Bytes(7)).is_rough());
         assert_eq!(rough.ends(), "4.1–31.0 GiB");
         assert_eq!(Estimate::exact(Bytes::gib(2)).ends(), "2.00 GiB");
+    }
+
+    /// What is chosen besides saves more, or nothing: no estimate of more is above that of less of it, but where the copies of
+    /// autocast are more than what it saves.
+    #[test]
+    fn more_of_what_saves_needs_no_more() {
+        let of = |mixed, recomputed, offloaded| ActivationReduction {
+            mixed,
+            recomputed,
+            offloaded,
+            ..ActivationReduction::default()
+        };
+        let flags = [false, true];
+        let (base, activations) = (1e9, 20e9);
+        let high = |of: ActivationReduction| of.passes(base, activations).2;
+        for (recomputed, offloaded) in [(false, false), (true, false), (false, true)] {
+            let without = of(false, recomputed, offloaded);
+            assert!(high(of(true, recomputed, offloaded)) <= high(without));
+        }
+        for mixed in flags {
+            assert!(high(of(mixed, true, false)) <= high(of(mixed, false, false)));
+            assert!(high(of(mixed, true, true)) <= high(of(mixed, true, false)));
+        }
+        let small = of(true, false, false).passes(20e9, 1e9);
+        assert!(small.2 > 21e9, "copies of many weights, few activations");
     }
 
     #[test]

@@ -425,14 +425,14 @@ impl Progress {
         }
     }
 
-    /// "53 % of the way through the forward".
+    /// "the forward pass was 53 % done".
     pub fn shown(self) -> String {
         match self {
             Progress::Forward(share) if share < 0.995 => {
-                format!("{:.0} % of the way through the forward pass", share * 100.0)
+                format!("the forward pass was {:.0} % done", share * 100.0)
             }
-            Progress::Forward(_) => "at the end of the forward pass".into(),
-            Progress::Backward => "in the backward pass".into(),
+            Progress::Forward(_) => "the forward pass was nearly done".into(),
+            Progress::Backward => "the backward pass had begun".into(),
         }
     }
 }

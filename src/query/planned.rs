@@ -3,6 +3,8 @@
 use crate::cli;
 use crate::command::{CommandLine, Word};
 use crate::config;
+use crate::forecast::ForecastInputs;
+use crate::live::session::earlier;
 use crate::live::session::inputs::SessionInputs;
 use crate::live::torch;
 use crate::project_files;
@@ -39,10 +41,16 @@ pub fn with_inputs<T>(
     let (mut known, problems) = SessionInputs::at_start(&settings);
     known.look(command, None);
     known.read_text(command);
+    let earlier = earlier::read(command, &earlier::Before::default());
     let inputs = RemedyInputs {
         launch: LaunchEnvironment {
             torch: torch.as_deref(),
             ..known.launch()
+        },
+        // What they showed of other batches takes an OOM, whose room they are compared with.
+        forecast: ForecastInputs {
+            earlier_runs: &earlier.runs,
+            ..ForecastInputs::default()
         },
         batch_scale,
         leftovers: known.leftovers(),

@@ -4,6 +4,7 @@
 use super::RemedyId;
 use super::expectation::RemedyPredictor;
 use super::inputs::RemedyInputs;
+use super::measured;
 use super::offer::expectation;
 use super::plan::{BatchChange, Expectation, Plan, Remedy};
 use crate::command::{CommandLine, Word};
@@ -35,10 +36,36 @@ impl EditedNeed {
         inputs: &RemedyInputs<'_>,
         remedies: &[Remedy],
     ) -> EditedNeed {
+        let need = need(command, &edited, inputs, remedies);
         EditedNeed {
             batch: batch_alone(command, &edited, inputs),
-            need: need(command, &edited, inputs, remedies),
+            need: or_as_it_ran(command, &edited, inputs, need),
             command: edited,
+        }
+    }
+}
+
+/// What an edit took in an earlier session, where it is a command that ran there: any edit may be one.
+fn or_as_it_ran(
+    command: &CommandLine,
+    edited: &CommandLine,
+    inputs: &RemedyInputs<'_>,
+    said: Result<Expectation, String>,
+) -> Result<Expectation, String> {
+    let is_open = said.as_ref().is_ok_and(|said| said.futile.is_some());
+    if inputs.forecast.earlier_runs.is_empty() || is_open {
+        return said;
+    }
+    let room = match inputs.forecast.oom {
+        Some(_) => RemedyPredictor::new(command, inputs).room(),
+        None => RemedyPredictor::of_whole_run(command, inputs).and_then(|of| of.room()),
+    };
+    match said {
+        Ok(said) => Ok(measured::of_command(edited, inputs, room, said)),
+        Err(why) => {
+            let ran = measured::of_command(edited, inputs, room, Expectation::default());
+            let is_told = ran.ran_before.is_some();
+            is_told.then_some(ran).ok_or(why)
         }
     }
 }

@@ -1,8 +1,11 @@
-//! What a remedy's command took in an earlier session, where it is the same command: that is no prediction any more.
+//! What a command took in an earlier session, where a remedy, several together or somebody's edit make that same command: that is no
+//! prediction any more. What a program took that has changed since stands beside the estimate.
 
 use super::RemedyAction;
-use super::plan::{Expectation, Plan, Remedy};
+use super::inputs::RemedyInputs;
+use super::plan::{Expectation, Plan, RanBefore, Remedy};
 use super::proposal::Offering;
+use crate::command::CommandLine;
 use crate::diagnosis::Phrase;
 use crate::forecast::{Basis, EarlierOutcome, EarlierRun, Estimate, Need};
 use crate::units::Bytes;
@@ -12,44 +15,152 @@ const FEWEST: u64 = 2;
 
 /// Replaces what is expected of a remedy by what its command took in an earlier session, the latest one that tells.
 pub(super) fn hold_to_earlier(remedy: &mut Remedy, offering: &Offering<'_>) {
-    let runs = offering.inputs.forecast.earlier_runs;
+    if !remedy.is_offered() || remedy.id.spec().action == RemedyAction::Act {
+        return;
+    }
+    let said = std::mem::take(&mut remedy.expectation);
+    let room = offering.predictor.room();
+    let chosen: &[&Remedy] = &[remedy];
+    remedy.expectation = held(said, offering.command, chosen, offering.inputs, room);
+}
+
+/// What is expected of these remedies together, or what their command took in an earlier session.
+pub(super) fn held(
+    said: Expectation,
+    command: &CommandLine,
+    chosen: &[&Remedy],
+    inputs: &RemedyInputs<'_>,
+    room: Option<Bytes>,
+) -> Expectation {
     // What leaves the cause in place fits for a while.
-    if runs.is_empty() || remedy.expectation.futile.is_some() || !remedy.is_offered() {
-        return;
+    if inputs.forecast.earlier_runs.is_empty() || said.futile.is_some() {
+        return said;
     }
-    if remedy.id.spec().action == RemedyAction::Act {
-        return;
+    let planned = Plan::new(command, chosen).command;
+    of_command(&planned, inputs, room, said)
+}
+
+/// What a command took in an earlier session; what is said of it where none tells.
+pub(super) fn of_command(
+    command: &CommandLine,
+    inputs: &RemedyInputs<'_>,
+    room: Option<Bytes>,
+    said: Expectation,
+) -> Expectation {
+    let runs = inputs.forecast.earlier_runs;
+    let capacity = capacity(inputs);
+    // Before a session any GPU's will do, and it is named; within one it is this one's.
+    if capacity.is_none() && inputs.forecast.state.is_some() {
+        return said;
     }
-    let oom = offering.inputs.forecast.oom;
-    let Some((oom, capacity)) = oom.and_then(|oom| Some((oom, oom.capacity()?))) else {
-        return;
+    let command = command.without_secrets();
+    let failed_at = inputs.forecast.oom.map_or(0, |oom| {
+        oom.record.as_ref().map_or(1, |record| record.step + 1)
+    });
+    let of_it = || {
+        runs.iter()
+            .rev()
+            .filter(|run| run.is_of(&command, capacity))
     };
-    let edited = Plan::new(offering.recognized.command, &[remedy])
-        .command
-        .without_secrets();
-    let failed_at = oom.record.as_ref().map_or(1, |record| record.step + 1);
-    let said = (runs.iter().rev().filter(|run| run.is_of(&edited, capacity)))
-        .find_map(|run| measured(run, offering.predictor.room(), failed_at));
-    if let Some(said) = said {
-        remedy.expectation = said;
+    let as_it_is = of_it().filter(|run| !run.is_outdated);
+    if let Some(measured) = as_it_is
+        .filter_map(|run| measured(run, room, failed_at))
+        .next()
+    {
+        return measured;
+    }
+    let outdated = of_it().find_map(|run| Some((ran_before(run), as_it_was(run)?)));
+    match outdated {
+        Some((ran, words)) => {
+            let mut said = said;
+            match said.words.is_empty() {
+                true => said.words = words.into(),
+                false => said.words.push("; ", words),
+            }
+            said.ran_before = Some(ran);
+            said
+        }
+        None => said,
+    }
+}
+
+/// What the command itself took in an earlier session, in words.
+pub fn as_it_ran(command: &CommandLine, inputs: &RemedyInputs<'_>) -> Option<String> {
+    let ran = of_command(command, inputs, None, Expectation::default()).ran_before?;
+    let mut words = match ran.peak {
+        None => format!("ran out of memory {}", ran.when()),
+        Some(peak) => format!("ran with {peak} {}, {} steps", ran.when(), ran.steps),
+    };
+    if ran.program_changed {
+        words.push_str(", before the program was changed");
+    }
+    Some(format!("{words} (session {})", ran.session))
+}
+
+/// Of the GPU that memory ran out on, or that the run is on.
+fn capacity(inputs: &RemedyInputs<'_>) -> Option<Bytes> {
+    if let Some(oom) = inputs.forecast.oom {
+        return oom.capacity();
+    }
+    let state = inputs.forecast.state?;
+    let rank = state.run()?.ranks.first()?;
+    state.device(rank.device.as_ref()?)?.capacity
+}
+
+fn ran_before(run: &EarlierRun) -> RanBefore {
+    let (peak, reserved) = match run.outcome {
+        EarlierOutcome::Trained {
+            allocated,
+            reserved,
+        } => (Some(allocated), Some(reserved)),
+        EarlierOutcome::RanOut => (None, None),
+    };
+    RanBefore {
+        session: run.session.clone(),
+        at: run.began.clone(),
+        steps: run.steps,
+        ran_out: run.outcome == EarlierOutcome::RanOut,
+        peak,
+        reserved,
+        program_changed: run.is_outdated,
+    }
+}
+
+/// Of a program that has changed since.
+fn as_it_was(run: &EarlierRun) -> Option<String> {
+    let when = ran_before(run).when();
+    match run.outcome {
+        EarlierOutcome::RanOut => Some(format!(
+            "ran out of memory {when}, before the program was changed"
+        )),
+        EarlierOutcome::Trained { allocated, .. }
+            if run.steps >= FEWEST && allocated > Bytes::ZERO =>
+        {
+            Some(format!(
+                "ran with {allocated} {when}, before the program was changed"
+            ))
+        }
+        EarlierOutcome::Trained { .. } => None,
     }
 }
 
 /// `None` where it says nothing: too few steps.
 fn measured(run: &EarlierRun, room: Option<Bytes>, failed_at: u64) -> Option<Expectation> {
     let session = &run.session;
+    let ran_before = ran_before(run);
+    let when = ran_before.when();
     let EarlierOutcome::Trained {
         allocated,
         reserved,
     } = run.outcome
     else {
-        let words =
-            format!("won't fit: it ran out of memory with the same command in session {session}");
+        let words = format!("won't fit: ran out of memory {when}");
         return Some(Expectation {
             fits: Some(false),
             basis: Some(Basis::Measured),
             room,
-            words: words.into(),
+            ran_before: Some(ran_before),
+            words: Phrase::from(words).and(", ", format!("the same command in session {session}")),
             ..Expectation::default()
         });
     };
@@ -63,16 +174,18 @@ fn measured(run: &EarlierRun, room: Option<Bytes>, failed_at: u64) -> Option<Exp
     let verdict = match (&spare, is_far_enough) {
         (Some(spare), true) => format!(", fits with {spare}"),
         (Some(spare), false) => format!(", likely fits with {spare}"),
+        // Where no GPU is named it is the one that it ran on.
+        (None, _) if room.is_none() => format!(" on a GPU of {}", run.capacity),
         (None, _) => String::new(),
     };
-    let mut words = Phrase::from(format!("needs {}{verdict}", need.estimate().shown()));
+    let mut words = Phrase::from(format!("ran with {allocated} {when}{verdict}"));
     if reserved > allocated {
         words.push("; ", format!("reserved {reserved}"));
     }
     words.push(
         "; ",
         format!(
-            "measured with the same command over {} steps in session {session}",
+            "measured: the same command, {} steps, session {session}",
             run.steps
         ),
     );
@@ -86,6 +199,7 @@ fn measured(run: &EarlierRun, room: Option<Bytes>, failed_at: u64) -> Option<Exp
         room,
         fits: (spare.is_some() && is_far_enough).then_some(true),
         basis: Some(Basis::Measured),
+        ran_before: Some(ran_before),
         words,
         ..Expectation::default()
     })
@@ -95,12 +209,15 @@ fn measured(run: &EarlierRun, room: Option<Bytes>, failed_at: u64) -> Option<Exp
 mod tests {
     use super::*;
     use crate::command::CommandLine;
+    use crate::forecast::ForecastInputs;
     use crate::state::tests::staged::{command, gib};
 
     fn run(steps: u64, outcome: EarlierOutcome) -> EarlierRun {
         EarlierRun {
             command: CommandLine::default(),
             session: "20260102-030405-python3".into(),
+            began: "03:04".into(),
+            is_outdated: false,
             steps,
             outcome,
             capacity: gib(24.0),
@@ -117,7 +234,7 @@ mod tests {
         let said = measured(&run(24, TRAINED), Some(gib(23.5)), 1).expect("measured");
         assert_eq!(
             said.words.to_string(),
-            "needs 12.0 GiB (12.0–13.0), fits with at least 10.5 GiB to spare; reserved 13.0 GiB; measured with the same command over 24 steps in session 20260102-030405-python3"
+            "ran with 12.0 GiB at 03:04, fits with at least 10.5 GiB to spare; reserved 13.0 GiB; measured: the same command, 24 steps, session 20260102-030405-python3"
         );
         assert_eq!((said.fits, said.basis), (Some(true), Some(Basis::Measured)));
         assert!(measured(&run(1, TRAINED), Some(gib(23.5)), 1).is_none());
@@ -142,7 +259,7 @@ mod tests {
             command: command("python train.py data --amp --batch-size 64 --lr 1e-3"),
             ..run(24, TRAINED)
         };
-        let is_of = |line: &str| seen.is_of(&command(line), gib(24.0));
+        let is_of = |line: &str| seen.is_of(&command(line), Some(gib(24.0)));
         assert!(is_of(
             "python train.py data --batch-size 64 --lr 1e-3 --amp"
         ));
@@ -158,20 +275,58 @@ mod tests {
         let seen = twice("python train.py --batch-size 64 --batch-size 32");
         assert!(!seen.is_of(
             &command("python train.py --batch-size 32 --batch-size 64"),
-            gib(24.0)
+            Some(gib(24.0))
         ));
+    }
+
+    /// Of a program that has changed since its figure stands beside what is said, and decides nothing.
+    #[test]
+    fn what_ran_before_the_program_was_changed_is_said_and_decides_nothing() {
+        let fresh = run(24, TRAINED);
+        let changed = EarlierRun {
+            is_outdated: true,
+            began: "28 Nov 16:46".into(),
+            ..run(60, EarlierOutcome::RanOut)
+        };
+        let said = |runs: &[EarlierRun]| {
+            let inputs = RemedyInputs {
+                forecast: ForecastInputs {
+                    earlier_runs: runs,
+                    ..ForecastInputs::default()
+                },
+                ..RemedyInputs::default()
+            };
+            let estimate = Expectation::unknown("no complete step was seen");
+            of_command(&CommandLine::default(), &inputs, None, estimate)
+        };
+        let only = said(std::slice::from_ref(&changed));
+        assert_eq!(only.fits, None);
+        assert_eq!(
+            only.words.to_string(),
+            "unknown: no complete step was seen; ran out of memory on 28 Nov 16:46, before the program was changed"
+        );
+        assert!(only.ran_before.is_some_and(|ran| ran.program_changed));
+        // One of the program as it is goes before it, though it is the earlier one.
+        let both = said(&[fresh, changed]);
+        assert_eq!(both.basis, Some(Basis::Measured));
+        assert!(
+            both.words
+                .as_str()
+                .starts_with("ran with 12.0 GiB at 03:04 on a GPU of 24.0 GiB")
+        );
+        assert!(said(&[]).ran_before.is_none());
     }
 
     /// Another size of GPU, or one word more, is another run.
     #[test]
     fn only_the_same_command_on_a_gpu_of_that_size_counts() {
         let seen = run(24, TRAINED);
-        assert!(seen.is_of(&CommandLine::default(), gib(23.9)));
-        assert!(!seen.is_of(&CommandLine::default(), gib(79.0)));
+        assert!(seen.is_of(&CommandLine::default(), Some(gib(23.9))));
+        assert!(!seen.is_of(&CommandLine::default(), Some(gib(79.0))));
         let other = CommandLine {
             argv: vec!["python".into()],
             ..CommandLine::default()
         };
-        assert!(!seen.is_of(&other, gib(24.0)));
+        assert!(!seen.is_of(&other, Some(gib(24.0))));
     }
 }

@@ -4,6 +4,7 @@ use super::RemedyId;
 use super::expectation::RemedyPredictor;
 use super::inputs::RemedyInputs;
 use super::loader::is_of_host;
+use super::measured;
 use super::plan::{Expectation, Remedy};
 use super::proposal::Offering;
 use super::single::proposed;
@@ -58,12 +59,14 @@ pub fn expectation(
             let each = several.iter().flat_map(|remedy| remedy.each());
             let (unknown, each): (Vec<&Remedy>, Vec<&Remedy>) =
                 each.partition(|remedy| remedy.id == RemedyId::SmallerSamples);
-            let said = RemedyPredictor::new(command, inputs).together(&each);
+            let predictor = RemedyPredictor::new(command, inputs);
+            let said = predictor.together(&each);
             // What fits with the samples as they are fits with smaller ones; nothing else is known.
-            match unknown.is_empty() || said.fits == Some(true) {
+            let said = match unknown.is_empty() || said.fits == Some(true) {
                 true => said,
                 false => Expectation::default(),
-            }
+            };
+            measured::held(said, command, several, inputs, predictor.room())
         }
     }
 }

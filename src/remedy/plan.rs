@@ -11,6 +11,7 @@ use crate::forecast::{Basis, Estimate, Need, Target};
 use crate::recognize::KnobPlace;
 use crate::units::Bytes;
 use serde::Serialize;
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
@@ -60,9 +61,49 @@ pub struct Expectation {
     pub futile: Option<LittleUse>,
     /// What the figures rest on.
     pub basis: Option<Basis>,
+    /// The earlier session in which the same command ran, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ran_before: Option<RanBefore>,
     /// For display: "needs 14.6 GiB, fits with 9.0 to spare", "unknown: …". Clauses behind the first can be
     /// left out.
     pub words: Phrase,
+}
+
+/// A run of the same command in an earlier session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RanBefore {
+    pub session: String,
+    /// When it began: `16:46`, of another day with the date.
+    pub at: String,
+    /// Steps that ended.
+    pub steps: u64,
+    /// Whether it ran out of memory.
+    pub ran_out: bool,
+    /// The most that was allocated; of one that did not run out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak: Option<Bytes>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reserved: Option<Bytes>,
+    /// Whether a file of the program has changed since: then it decides nothing.
+    pub program_changed: bool,
+}
+
+impl RanBefore {
+    /// `at 16:46`, `on 28 Nov 16:46`.
+    pub fn when(&self) -> String {
+        match self.at.contains(' ') {
+            true => format!("on {}", self.at),
+            false => format!("at {}", self.at),
+        }
+    }
+
+    /// `at 16:46`, `on 28 Nov`.
+    fn day(&self) -> String {
+        match self.at.rsplit_once(' ') {
+            Some((day, _)) => format!("on {day}"),
+            None => self.when(),
+        }
+    }
 }
 
 /// Whether a run with a remedy is expected to fit, or what else the remedy does.
@@ -165,6 +206,19 @@ impl Expectation {
             }
             (None, None) if self.need.is_some() || self.ram.is_some() => FitVerdict::MayNotFit,
             (None, None) => FitVerdict::Unknown,
+        }
+    }
+
+    /// What the table says of it: that its command ran before, and when, where that settles it; else the verdict.
+    pub fn verdict_words(&self) -> Cow<'static, str> {
+        let verdict = self.verdict();
+        let ran = self.ran_before.as_ref().filter(|ran| !ran.program_changed);
+        match (ran, verdict) {
+            (Some(ran), FitVerdict::Fits) if !ran.ran_out => format!("ran {}", ran.day()).into(),
+            (Some(ran), FitVerdict::WontFit) if ran.ran_out => {
+                format!("ran out {}", ran.day()).into()
+            }
+            (_, _) => verdict.words().into(),
         }
     }
 

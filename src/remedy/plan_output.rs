@@ -99,6 +99,7 @@ fn in_json(command: &CommandLine, remedy: &Remedy) -> Value {
             "ram": remedy.expectation.ram,
             "relief": remedy.expectation.relief,
             "basis": remedy.expectation.basis,
+            "ran_before": remedy.expectation.ran_before,
         },
         "cost": remedy.cost,
     })

@@ -7,6 +7,7 @@
 
 use super::expectation::RemedyPredictor;
 use super::inputs::RemedyInputs;
+use super::measured;
 use super::plan::{Alteration, Remedy};
 use super::proposal::Offering;
 use super::recommended::{Promise, recommended_promise};
@@ -121,7 +122,18 @@ pub(super) fn first_that_fits(
             .flatten()
             .filter(|parts: &Vec<Remedy>| parts.iter().all(|part| part.is_offered()))
             .filter(|parts| parts.iter().all(is_permitted))
-            .map(|parts| together(&predictor, parts))
+            .map(|parts| {
+                let mut whole = together(&predictor, parts);
+                let said = std::mem::take(&mut whole.expectation);
+                whole.expectation = measured::held(
+                    said,
+                    recognized.command,
+                    &[&whole],
+                    inputs,
+                    predictor.room(),
+                );
+                whole
+            })
             .find(|whole| {
                 recommended_promise(whole, cause).is_some_and(is_better)
                     && ran_out_with(recognized.command, whole, inputs).is_none()

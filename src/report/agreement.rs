@@ -354,7 +354,7 @@ fn lines_by_the_sizes_of_blocks_are_told_as_that() {
     record.lines_alike = Some(Bytes::gib(100));
     let said = explained(&story);
     assert!(
-        said.contains("Lines known for 30.0 of 138.2 GiB; 100.0 GiB more likely from there too, by blocks of the same size: oomph records"),
+        said.contains("Lines known for 30.0 of 138.2 GiB, 100.0 GiB more inferred from blocks of the same size; each line has both: oomph records"),
         "{said}"
     );
     let said = markdown(&story, &PageOptions::default());

@@ -36,7 +36,10 @@ fn of_finding(
     found: &BatchFinding,
 ) -> Vec<DocumentBlock> {
     let recognized = inputs.recognize(command);
-    let mut blocks = vec![DocumentBlock::Table(about(&recognized))];
+    let mut figures = about(&recognized);
+    let before = remedy::as_it_ran(command, inputs);
+    figures.extend(before.map(|words| Figure::new("before", words)));
+    let mut blocks = vec![DocumentBlock::Table(figures)];
     blocks.extend(batch(found));
     let remedies = remedy::remedies(command, inputs);
     blocks.push(DocumentBlock::heading(
@@ -46,7 +49,11 @@ fn of_finding(
         },
     ));
     blocks.extend(document::offers(command, &remedies, |remedy| {
-        vec![remedy.changes.as_str(), &remedy.cost]
+        // What nobody has measured takes an OOM.
+        let ran = &remedy.expectation;
+        let ran = ran.ran_before.as_ref().map(|_| ran.words.as_str());
+        let facts = [Some(remedy.changes.as_str()), ran, Some(&remedy.cost)];
+        facts.into_iter().flatten().collect()
     }));
     let at_runtime = [RemedyId::Amp, RemedyId::Recompute];
     let may_be_patched = |remedy: &&Remedy| at_runtime.contains(&remedy.id) && !remedy.is_offered();

@@ -120,6 +120,13 @@ impl State {
                 {
                     run.measured = Some(at);
                 }
+                if let (Some(NoteSubject::NotRehearsed), Some(run)) =
+                    (note.about, self.runs.last_mut())
+                {
+                    let why = note.text.strip_prefix(NOT_REHEARSED);
+                    let why = why.and_then(|why| why.strip_suffix(ONLY_ESTIMATED));
+                    run.not_rehearsed = why.map(String::from);
+                }
                 push_bounded(&mut self.notes, (at, note.clone()), NOTES);
             }
             EventKind::Dropped(dropped) => self.dropped(dropped),
@@ -525,6 +532,10 @@ fn prints_as(exact: Bytes, printed: Option<Bytes>) -> bool {
 // What the probe found in a process: what can be patched and what became of it, its traced steps, who
 // keeps its memory alive.
 
+/// What stands around the reason in the line that says why a step was not rehearsed, be it the probe's own or ours.
+const NOT_REHEARSED: &str = "the step that failed could not be replayed: ";
+const ONLY_ESTIMATED: &str = "; what other batches need is only estimated";
+
 /// Patches kept of a process: more than there are kinds.
 const KINDS: usize = 16;
 
@@ -555,9 +566,10 @@ impl State {
             run.was_in_a_step(rehearsal.pid);
         }
         if let Some(why) = rehearsal.why_not() {
-            let text = format!(
-                "the step that failed could not be replayed: {why}; what other batches need is only estimated"
-            );
+            let text = format!("{NOT_REHEARSED}{why}{ONLY_ESTIMATED}");
+            if let Some(run) = self.run_of_mut(rehearsal.pid) {
+                run.not_rehearsed = Some(why.into());
+            }
             self.note(at, Level::Info, text);
         }
     }

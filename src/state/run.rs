@@ -34,6 +34,8 @@ pub struct Run {
     pub ended: Option<(Moment, Exit)>,
     /// Its end is not in the recording, and is known to have come: see [`State::breaks_off`](crate::state::State::breaks_off).
     pub broke_off: bool,
+    /// Why the step that ran out of memory could not be rehearsed.
+    pub not_rehearsed: Option<String>,
     /// Processes of its tree that outlived it.
     pub survivors: Vec<Pid>,
     /// Processes that initialised CUDA, in order of their hello.

@@ -2,7 +2,7 @@
 
 use crate::frames::epochs;
 use crate::frames::nodes;
-use crate::frames::offers::{candidates, in_ram, remedies, with_samples};
+use crate::frames::offers::{candidates, in_ram, ran_before, remedies, with_samples};
 use crate::frames::steps;
 use crate::frames::story::{Shape, Story, clauses};
 use crate::frames::undone;
@@ -188,6 +188,7 @@ pub const CASES: &[Case] = &[
     case("oom-candidates", oom_candidates, &[]),
     case("oom-candidate-chosen", oom_candidates, &[KeyCode::Down]),
     case("oom-details", oom_capacity, &[KeyCode::Char('d')]),
+    case("oom-ran-before", oom_ran_before, &[]),
     case("oom-in-ram", oom_in_ram, &[KeyCode::Down]),
     case(
         "oom-samples",
@@ -542,6 +543,13 @@ fn oom_kept() -> Story {
 fn oom_candidates() -> Story {
     let mut story = oom_capacity();
     story.remedies = candidates();
+    story
+}
+
+/// The same where the remedies' commands ran in earlier sessions.
+fn oom_ran_before() -> Story {
+    let mut story = oom_capacity();
+    story.remedies = ran_before();
     story
 }
 

@@ -4,7 +4,7 @@ use crate::frames::story::{clauses, gib};
 use oomph::command::Word;
 use oomph::diagnosis::Phrase;
 use oomph::forecast::{Estimate, Need};
-use oomph::remedy::{Alteration, Availability, Edit, Expectation, Remedy, RemedyId};
+use oomph::remedy::{Alteration, Availability, Edit, Expectation, RanBefore, Remedy, RemedyId};
 
 /// The remedies of the main job, for `python train.py --batch-size 64`.
 pub fn remedies() -> Vec<Remedy> {
@@ -87,6 +87,38 @@ pub fn remedies() -> Vec<Remedy> {
             parts: Vec::new(),
         },
     ]
+}
+
+/// The same where earlier sessions have shown what they take.
+pub fn ran_before() -> Vec<Remedy> {
+    let mut all = remedies();
+    let before = |ran_out: bool, at: &str| RanBefore {
+        session: "20260730-164512-python3".into(),
+        at: at.into(),
+        steps: 60,
+        ran_out,
+        peak: (!ran_out).then(|| gib(15.1)),
+        reserved: (!ran_out).then(|| gib(15.3)),
+        program_changed: false,
+    };
+    all[0].expectation = Expectation {
+        need: Some(Need::of(Estimate::exact(gib(15.1)))),
+        fits: Some(true),
+        words: Phrase::from("ran with 15.1 GiB at 16:46, fits with 8.2 GiB to spare").and(
+            "; ",
+            "measured: the same command, 60 steps, session 20260730-164512-python3",
+        ),
+        ran_before: Some(before(false, "16:46")),
+        ..Expectation::default()
+    };
+    all[1].expectation = Expectation {
+        fits: Some(false),
+        words: Phrase::from("won't fit: ran out of memory on 29 Jul 09:12")
+            .and(", ", "the same command in session 20260729-091200-python3"),
+        ran_before: Some(before(true, "29 Jul 09:12")),
+        ..Expectation::default()
+    };
+    all
 }
 
 /// The same, and what is among the details alone.

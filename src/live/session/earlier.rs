@@ -16,13 +16,18 @@ use crate::recognize::{LaunchEnvironment, Recognized, WorkloadKey};
 use crate::recording::{self, BaseDirs};
 use crate::state::{OomIncident, Run, RunOutcome, State};
 use crate::units::{Bytes, Moment};
+use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 /// The number of sessions whose first line is read.
-const LOOKED_AT: usize = 64;
+const LOOKED_AT: usize = 256;
 /// The number of sessions that are read completely.
 const READ: usize = 6;
+/// The bytes of the recordings that only an outline is read of: what their commands took.
+const OUTLINED: u64 = 64 << 20;
 /// Larger recordings would take seconds.
 const LARGEST: u64 = 32 << 20;
 
@@ -31,7 +36,7 @@ const LARGEST: u64 = 32 << 20;
 pub(crate) struct Earlier {
     /// Of runs whose command is like this one's but for the batch.
     pub observations: Vec<Observation>,
-    /// Of all runs of the program, as it is now.
+    /// Of all runs of the program.
     pub runs: Vec<EarlierRun>,
 }
 
@@ -88,15 +93,17 @@ pub(crate) fn read(command: &CommandLine, before: &Before) -> Earlier {
 
 fn read_in(places: &BaseDirs, command: &CommandLine, before: &Before) -> Earlier {
     let changed = last_change(command);
+    let today = day_of(before.began);
     let mut earlier = Earlier::default();
     for session in sessions_of(places, command, before) {
-        let is_unchanged = changed.is_none_or(|changed| changed <= session.header.wall);
+        let is_outdated = changed.is_some_and(|changed| changed > session.header.wall);
         let state = state_of(&session, before);
-        if is_unchanged {
-            let of_run = |run| earlier_run(&session.header, &state, run);
-            earlier.runs.extend(state.runs.iter().filter_map(of_run));
-        }
-        if session.is_like {
+        let of_run = |run: &Run| {
+            let began = clock(wall(&session.header, run.started), today);
+            earlier_run(&session.header, &state, run, began, is_outdated)
+        };
+        earlier.runs.extend(state.runs.iter().filter_map(of_run));
+        if session.reading == HowMuchRead::Whole {
             let reading = WorkloadKey::new(command, &LaunchEnvironment::default());
             let seen = Observation::of_runs(&state.runs, &reading, &LaunchEnvironment::default());
             // Its runs have numbers of their own.
@@ -110,32 +117,75 @@ fn read_in(places: &BaseDirs, command: &CommandLine, before: &Before) -> Earlier
     earlier
 }
 
+/// The day of a moment; none: today.
+fn day_of(began: Option<f64>) -> Date {
+    let then = began.and_then(|wall| Timestamp::from_second(wall as i64).ok());
+    (then.unwrap_or_else(Timestamp::now))
+        .to_zoned(TimeZone::system())
+        .date()
+}
+
+/// `16:46`; of another day `28 Nov 16:46`.
+fn clock(wall: f64, today: Date) -> String {
+    let Ok(at) = Timestamp::from_second(wall as i64) else {
+        return String::new();
+    };
+    let at = at.to_zoned(TimeZone::system());
+    let format = match at.date() == today {
+        true => "%H:%M",
+        false => "%-d %b %H:%M",
+    };
+    at.strftime(format).to_string()
+}
+
 /// An earlier session of the same program.
 struct EarlierSession {
     header: SessionStarted,
     directory: PathBuf,
-    /// Whether its command is the same but for the batch.
-    is_like: bool,
+    reading: HowMuchRead,
+}
+
+/// How much of a recording is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum HowMuchRead {
+    /// All of it: its command is the same but for the batch.
+    Whole,
+    /// What its runs were and took.
+    Outline,
 }
 
 /// The earliest first.
 fn sessions_of(places: &BaseDirs, command: &CommandLine, before: &Before) -> Vec<EarlierSession> {
     let reading = WorkloadKey::new(command, &LaunchEnvironment::default());
-    let header = |directory: PathBuf| Some((header_of(&directory)?, directory));
-    let (like, others): (Vec<_>, Vec<_>) = recording::list(places)
+    let mut whole = 0;
+    let mut left = OUTLINED;
+    let mut sessions: Vec<EarlierSession> = recording::list(places)
         .into_iter()
-        .filter_map(|stored| header(stored.directory))
-        .filter(|(header, _)| before.is_after(header))
         .take(LOOKED_AT)
-        .filter(|(header, _)| is_same_program(&header.command, command))
-        .map(|(header, directory)| EarlierSession {
-            is_like: is_like(&header, command, &reading),
-            header,
-            directory,
+        .filter_map(|stored| {
+            let (header, size) = header_of(&stored.directory)?;
+            let is_meant = before.is_after(&header) && is_same_program(&header.command, command);
+            is_meant.then_some((header, size, stored.directory))
         })
-        .partition(|session| session.is_like);
-    let like = like.into_iter().take(READ);
-    let mut sessions: Vec<_> = like.chain(others.into_iter().take(READ)).collect();
+        .filter_map(|(header, size, directory)| {
+            let is_whole = whole < READ && is_like(&header, command, &reading);
+            let reading = match is_whole {
+                true => {
+                    whole += 1;
+                    HowMuchRead::Whole
+                }
+                false => {
+                    left = left.checked_sub(size)?;
+                    HowMuchRead::Outline
+                }
+            };
+            Some(EarlierSession {
+                header,
+                directory,
+                reading,
+            })
+        })
+        .collect();
     sessions.sort_by(|a, b| a.header.wall.total_cmp(&b.header.wall));
     sessions
 }
@@ -164,7 +214,13 @@ fn last_change(command: &CommandLine) -> Option<f64> {
 }
 
 /// What one of its runs took: none where no process of it was seen, or the GPU's size is not known.
-fn earlier_run(header: &SessionStarted, state: &State, run: &Run) -> Option<EarlierRun> {
+fn earlier_run(
+    header: &SessionStarted,
+    state: &State,
+    run: &Run,
+    began: String,
+    is_outdated: bool,
+) -> Option<EarlierRun> {
     let rank = (run.ranks.iter()).max_by_key(|rank| rank.allocated_peak)?;
     let ran_out = run.outcome() == RunOutcome::OutOfMemory || run.oom_count > 0;
     let of_device = || state.device(rank.device.as_ref()?)?.capacity;
@@ -172,6 +228,8 @@ fn earlier_run(header: &SessionStarted, state: &State, run: &Run) -> Option<Earl
     Some(EarlierRun {
         command: run.command.without_secrets(),
         session: header.id.clone(),
+        began,
+        is_outdated,
         steps: run.steps(),
         outcome: match ran_out {
             true => EarlierOutcome::RanOut,
@@ -242,8 +300,10 @@ pub(crate) fn ooms(command: &CommandLine) -> Vec<EarlierOom> {
     };
     let before = Before::default();
     let sessions = sessions_of(&BaseDirs::of_this_user(), command, &before);
-    let states = (sessions.iter().filter(|session| session.is_like))
-        .map(|session| state_of(session, &before));
+    let states = (sessions
+        .iter()
+        .filter(|session| session.reading == HowMuchRead::Whole))
+    .map(|session| state_of(session, &before));
     states
         .flat_map(|state| {
             let like = state.runs.iter().filter(is_like);
@@ -252,11 +312,12 @@ pub(crate) fn ooms(command: &CommandLine) -> Vec<EarlierOom> {
         .collect()
 }
 
-/// The first line of a recording that is not too large to read.
-fn header_of(directory: &Path) -> Option<SessionStarted> {
+/// The first line of a recording that is not too large to read, and its size.
+fn header_of(directory: &Path) -> Option<(SessionStarted, u64)> {
     let recording = directory.join(recording::RECORDING);
-    let about = std::fs::metadata(&recording).ok()?;
-    (about.len() <= LARGEST).then(|| recording::header(&recording))?
+    let size = std::fs::metadata(&recording).ok()?.len();
+    let header = (size <= LARGEST).then(|| recording::header(&recording))??;
+    Some((header, size))
 }
 
 /// Whether a recording is of the same program.
@@ -270,12 +331,25 @@ fn is_like(header: &SessionStarted, command: &CommandLine, reading: &WorkloadKey
 /// their first step.
 fn state_of(session: &EarlierSession, before: &Before) -> State {
     let mut state = State::default();
-    let Ok(events) = recording::read(&session.directory) else {
-        return state;
-    };
     let by_then = |event: &Event| before.has_seen(&session.header, event.at);
-    for event in events.flatten().take_while(by_then) {
-        state.apply(&event);
+    match session.reading {
+        HowMuchRead::Whole => {
+            let Ok(events) = recording::read(&session.directory) else {
+                return state;
+            };
+            for event in events.flatten().take_while(by_then) {
+                state.apply(&event);
+            }
+        }
+        HowMuchRead::Outline => {
+            let mut each = |event: &Event| {
+                if by_then(event) {
+                    state.apply(event);
+                }
+            };
+            // What could be read of it counts.
+            let _ = recording::outline(&session.directory, &mut each);
+        }
     }
     state.runs.retain(|run| match run.outcome() {
         RunOutcome::Finished | RunOutcome::OutOfMemory => true,

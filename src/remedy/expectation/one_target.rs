@@ -8,7 +8,7 @@ use super::verdict::{
 use crate::diagnosis::Phrase;
 use crate::event::Phase;
 use crate::forecast::{Basis, Estimate, Forecast, Need, SeenIn, Target, Unseen};
-use crate::remedy::plan::Expectation;
+use crate::remedy::plan::{Expectation, FitVerdict};
 use crate::units::Bytes;
 
 /// A run's need above its peak of allocated memory with expandable segments, at most.
@@ -54,6 +54,16 @@ impl RemedyPredictor<'_> {
             }
             Forecast::AtLeast(least, why) => self.bounded(least, why),
         };
+        let mut expectation = expectation;
+        if let (Forecast::Extrapolated(..), Some(why)) =
+            (self.model.needs(target), self.why_not_rehearsed())
+            && !expectation.words.is_empty()
+            && expectation.verdict() != FitVerdict::WontFit
+        {
+            expectation
+                .words
+                .push("; ", format!("not rehearsed: {why}"));
+        }
         if let Some(run) = self.ran_out_at(target) {
             let words = format!(
                 "won't fit: run {run} ran out of memory with a batch of {}",
@@ -142,6 +152,13 @@ impl RemedyPredictor<'_> {
             (None, None) => {}
         }
         expectation
+    }
+
+    /// Why the step that failed could not be rehearsed: without that the ends of an estimate are far apart.
+    fn why_not_rehearsed(&self) -> Option<&str> {
+        self.inputs.forecast.oom?;
+        let run = self.inputs.forecast.state?.run()?;
+        run.not_rehearsed.as_deref()
     }
 
     /// What a figure rests on: of what was measured also where, since a run of another batch or of another day may have been

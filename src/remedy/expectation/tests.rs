@@ -349,7 +349,7 @@ fn mixed_precision_is_an_interval_or_a_bound() {
     };
     assert_eq!(
         amp(22),
-        "may not fit: needs 12.3–26.6 GiB, 22.0 GiB available; estimated; at best halves activations"
+        "may not fit: needs 12.3–25.8 GiB, 22.0 GiB available; estimated; at best halves activations"
     );
     assert_eq!(
         amp(20),
@@ -364,7 +364,7 @@ fn an_estimate_is_never_said_to_fit() {
     let (amp, batch) = (of(&roomy, RemedyId::Amp), of(&roomy, RemedyId::Batch));
     assert_eq!(
         amp.expectation.words,
-        "needs 12.3–31.8 GiB, likely fits in 41.0 GiB; estimated; at best halves activations"
+        "needs 12.3–30.9 GiB, likely fits in 41.0 GiB; estimated; at best halves activations"
     );
     assert_eq!(amp.expectation.fits, None);
     assert_eq!(amp.expectation.verdict(), FitVerdict::LikelyFits);
@@ -485,15 +485,15 @@ fn what_a_first_forward_showed_is_said_for_what_it_is() {
     // 1 + (22 - 1) / 0.5 for 64, and the optimizer's state: a third fits at the upper end.
     assert_eq!(
         words(&oom, "python a.py --batch-size 64"),
-        "--batch-size 64→16: needs 5.5–21.3 GiB, likely fits in 22.0 GiB; no closer estimate, memory \
-         ran out 50 % of the way through the forward pass"
+        "--batch-size 64→16: needs 5.5–21.3 GiB, likely fits in 22.0 GiB; no closer estimate: the \
+         forward pass was 50 % done"
     );
     let record = oom.record.as_mut().unwrap();
     record.phase = Phase::Backward;
     assert_eq!(
         words(&oom, "python a.py --batch-size 64"),
-        "--batch-size 64→32: needs about 14.2 GiB (11.0–18.8), likely fits in 22.0 GiB; likely 13.5 GiB of it allocated; estimated, memory \
-         ran out in the backward pass"
+        "--batch-size 64→32: needs about 14.2 GiB (11.0–18.8), likely fits in 22.0 GiB; likely 13.5 GiB of it allocated; estimated: the \
+         backward pass had begun"
     );
     // If nothing fits at the upper end, half is taken and not said to fit.
     let record = oom.record.as_mut().unwrap();

@@ -134,7 +134,7 @@ pub fn extrapolated(need: Need, room: Option<Bytes>, progress: Progress) -> Expe
         true => "no closer estimate",
         false => "estimated",
     };
-    let how = format!("{estimated}, memory ran out {}", progress.shown());
+    let how = format!("{estimated}: {}", progress.shown());
     // A middle between such ends is nobody's figure.
     let about = |shown: String| match is_rough {
         true => format!("needs {}", needs.ends()),
@@ -174,17 +174,11 @@ pub fn extrapolated(need: Need, room: Option<Bytes>, progress: Progress) -> Expe
 
 fn needing(need: Need, room: Option<Bytes>, fits: Option<bool>, words: Phrase) -> Expectation {
     Expectation {
-        peak: None,
         need: Some(need),
-        reserved: None,
         room,
-        ram: None,
-        relief: None,
-        at_least: None,
         fits,
-        futile: None,
-        basis: None,
         words,
+        ..Expectation::default()
     }
 }
 

@@ -339,7 +339,9 @@ class NotRehearsed(unittest.TestCase):
         notes = []
         torch = types.SimpleNamespace(__path__=list(places), __version__=version)
         noted = mock.Mock(latest=None, why_not="AttributeError(...)")
-        made = rehearsals.Rehearsals(torch, 7, mock.Mock(), mock.Mock(), notes.append, mock.Mock(), noted, 0, frames.Owners(None))
+        made = rehearsals.Rehearsals(
+            torch, 7, mock.Mock(), mock.Mock(), lambda text, about: notes.append(text), mock.Mock(), noted, 0, frames.Owners(None)
+        )
         made.ooms = 1
         made.finish()
         return notes

@@ -2,8 +2,11 @@
 
 use super::Page;
 use crate::diagnosis::{EarlierSearch, PartOfLeak};
-use crate::document::{DocumentBlock, Figure, Heading, MemoryHolder, Sentence, Tree, Voice};
+use crate::document::{
+    DocumentBlock, Figure, Heading, KnownLines, MemoryHolder, Sentence, Tree, Voice,
+};
 use crate::event::{Retainer, Retainers};
+use crate::state::Run;
 use crate::ui::canvas::{self, StyledLine, columns};
 use crate::ui::theme::Tone;
 use crate::ui::words::count;
@@ -105,6 +108,16 @@ fn numbers(page: Page, figures: &[Figure]) -> Vec<StyledLine> {
     lines
 }
 
+/// `14.1 of the 23.3 GiB`.
+fn part_of(part: Bytes, all: Bytes, of: &str) -> String {
+    let (part, all) = (part.to_string(), all.to_string());
+    let unit = all.rsplit(' ').next().unwrap_or_default();
+    match part.strip_suffix(unit) {
+        Some(number) => format!("{} {of} {all}", number.trim_end()),
+        None => format!("{part} {of} {all}"),
+    }
+}
+
 fn of_tree(page: Page, tree: &Tree) -> Vec<StyledLine> {
     let width = page.width;
     match tree {
@@ -137,16 +150,29 @@ fn of_tree(page: Page, tree: &Tree) -> Vec<StyledLine> {
     }
 }
 
-/// `train.py:88 forward → modeling_gpt2.py:240 mlp  allocated 11.3 GiB that is still live (96
+/// `train.py:88 forward → modeling_gpt2.py:240 mlp  allocated 11.3 of the 23.3 GiB (96
 /// blocks)`, and what the program's line says.
 fn held(page: Page, held: &MemoryHolder) -> Vec<StyledLine> {
     let blocks = match held.blocks {
         1 => "1 block".to_string(),
         n => format!("{} blocks", count(n)),
     };
-    let live = match page.width < WIDTH_FOR_SENTENCE {
-        true => format!("  {} live ({blocks})", held.bytes),
-        false => format!("  allocated {} that is still live ({blocks})", held.bytes),
+    let oom = page.scene.state.run().and_then(Run::explained_oom);
+    // Of a traced step's line its category says what it is a part of.
+    let all = oom.and_then(|oom| oom.allocated());
+    let all = all.filter(|all| held.category.is_none() && *all >= held.bytes);
+    let is_narrow = page.width < WIDTH_FOR_SENTENCE;
+    let mut part = match all {
+        Some(all) => part_of(held.bytes, all, if is_narrow { "of" } else { "of the" }),
+        None => held.bytes.to_string(),
+    };
+    let known = oom.and_then(KnownLines::at);
+    if held.category.is_none() && known.is_some_and(KnownLines::is_partly_inferred) {
+        part.insert_str(0, page.theme.glyphs.spelled("≈ ").as_str());
+    }
+    let live = match is_narrow {
+        true => format!("  {part}"),
+        false => format!("  allocated {part} ({blocks})"),
     };
     let place = held.path(page.theme.glyphs.arrow);
     let parts = [(place, Tone::Accent), (live, Tone::Text)];

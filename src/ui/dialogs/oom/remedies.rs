@@ -160,9 +160,30 @@ struct Widths {
     changes: u16,
     need: u16,
     verdict: u16,
-    words: fn(FitVerdict) -> &'static str,
+    words: VerdictLength,
     /// 0 too where one column has both: the change, and before it what a remedy does to the numbers if that is something.
     numbers: u16,
+}
+
+/// How much of a verdict has room.
+#[derive(Debug, Clone, Copy)]
+enum VerdictLength {
+    Whole,
+    Short,
+    Shortest,
+}
+
+impl VerdictLength {
+    fn of(self, expectation: &Expectation) -> String {
+        let verdict = expectation.verdict();
+        let said = expectation.verdict_words();
+        match self {
+            VerdictLength::Whole => said.into_owned(),
+            VerdictLength::Short if columns(&said) < SHORT_VERDICT => said.into_owned(),
+            VerdictLength::Short => verdict.short().into(),
+            VerdictLength::Shortest => verdict.shortest().into(),
+        }
+    }
 }
 
 impl Widths {
@@ -177,11 +198,10 @@ impl Widths {
         let title = titles.max().unwrap_or(0);
         if page.is_narrow() {
             let room = |verdict: u16| width.saturating_sub(NARROW_LEAD + verdict - 1);
-            let (verdict, words): (u16, fn(FitVerdict) -> &'static str) =
-                match title < room(SHORT_VERDICT) {
-                    true => (SHORT_VERDICT, FitVerdict::short),
-                    false => (SHORTEST_VERDICT, FitVerdict::shortest),
-                };
+            let (verdict, words) = match title < room(SHORT_VERDICT) {
+                true => (SHORT_VERDICT, VerdictLength::Short),
+                false => (SHORTEST_VERDICT, VerdictLength::Shortest),
+            };
             return Widths {
                 title: (title + 1).min(room(verdict)),
                 changes: 0,
@@ -192,13 +212,12 @@ impl Widths {
             };
         }
         let need = widest(&|remedy| need(&remedy.expectation), 14);
-        let verdict = widest(&|remedy| remedy.expectation.verdict().words().into(), 20);
+        let verdict = widest(&|remedy| VerdictLength::Whole.of(&remedy.expectation), 22);
         let title = title.min(40) + 2;
-        let (verdict, words): (u16, fn(FitVerdict) -> &'static str) =
-            match LEAD + title + need + verdict > width {
-                true => (SHORT_VERDICT, FitVerdict::short),
-                false => (verdict, FitVerdict::words),
-            };
+        let (verdict, words) = match LEAD + title + need + verdict > width {
+            true => (SHORT_VERDICT, VerdictLength::Short),
+            false => (verdict, VerdictLength::Whole),
+        };
         // The line below the table has the need as well.
         let need = match LEAD + title + need + verdict > width {
             true => 0,
@@ -250,7 +269,7 @@ fn line(page: Page, remedy: &Remedy, selected: bool, widths: &Widths) -> StyledL
             let title_tone = if selected { Tone::Strong } else { Tone::Text };
             let verdict = remedy.expectation.verdict();
             let tone = tone_of(verdict);
-            let words = (widths.words)(verdict);
+            let words = widths.words.of(&remedy.expectation);
             line.column(mark, 1 + gap, mark_tone)
                 .column(&remedy.key.to_string(), 2, Tone::Accent);
             let changes = match widths.numbers {
@@ -269,7 +288,7 @@ fn line(page: Page, remedy: &Remedy, selected: bool, widths: &Widths) -> StyledL
                 (remedy.title.as_str(), widths.title, title_tone),
                 (&changes, of_changes, Tone::Text),
                 (&need, of_need, tone),
-                (words, widths.verdict, tone),
+                (&words, widths.verdict, tone),
                 (&remedy.numerics(), widths.numbers + 1, Tone::Text),
             ] {
                 field(&mut line, glyphs.spelled(text), width, tone);
@@ -376,6 +395,9 @@ const WHICH_BATCH: &str = "not sure which number sets the batch: press its key, 
 const GUESS: &str =
     "worth a try: no remedy is known to fit, and if this one runs out you are asked again";
 
+/// How an expectation begins that says what is needed.
+const NEEDS: &str = "needs ";
+
 /// Text in one tone.
 type TonedText = (String, Tone);
 
@@ -446,6 +468,12 @@ fn of_one(page: Page, remedy: &Remedy) -> Vec<Vec<StyledLine>> {
         title.push((format!("{}: ", remedy.title), Tone::Strong));
     }
     let mut clauses = clauses(page, remedy, tone);
+    if let (Some(takes), Some((_, (words, _)))) = (remedy.takes, clauses.first_mut())
+        && words.starts_with(NEEDS)
+    {
+        // Beside what is allocated now stands what would be.
+        words.insert_str(0, &format!("batch {} ", takes.at_once));
+    }
     if page.dialog.is_guess(page.scene) {
         let why = (GUESS.to_string(), Tone::Warning);
         clauses.insert(0, ((String::new(), tone), why));

@@ -51,6 +51,8 @@ SEND_LAST = 1.0
 SEND = 0.2
 # Phases of a step that is rehearsed.
 REHEARSED = ("forward", "backward")
+# What the note is about that says why a step was not rehearsed.
+ABOUT = "not_rehearsed"
 # Imported by fake tensors at their first use, which takes seconds, and by torch's optimizers at theirs.
 SLOW_TO_IMPORT = "torch._dynamo"
 
@@ -64,7 +66,7 @@ class Rehearsals:
         pid: int,
         lifetime: Lifetime,
         wire: Wire,
-        note: Callable[[str], None],
+        note: Callable[[str, str], None],
         steps: Steps,
         noted: Roots | None,
         asked_for: int,
@@ -268,7 +270,7 @@ class Rehearsals:
                 why_not = "this torch (%s) has no fake tensors, which that takes" % version
                 why_not = "the simulated torch has no fake tensors" if is_simulated else why_not
             said = "the step that failed could not be replayed: %s; what other batches need is only estimated"
-            self.note(said % why_not)
+            self.note(said % why_not, ABOUT)
 
     def step_ended(self, count: int) -> None:
         """An optimizer step has ended."""
