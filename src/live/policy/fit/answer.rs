@@ -1,6 +1,6 @@
 //! The result of `fit`, as text or JSON.
 
-use super::search::SearchAnswer;
+use super::search::{Beyond, SearchAnswer};
 use super::seen_inputs::shape;
 use super::{FARTHEST, Fit, GivenUp};
 use crate::command::{CommandLine, Word};
@@ -251,9 +251,18 @@ fn headline(fit: &Fit, found: FitResult) -> String {
     };
     let (value, how) = match found {
         FitResult::Largest(value) => {
-            let further = fit.search.further().map_or(String::new(), |further| {
-                format!("; by these runs {further} likely fits too, which was not run")
-            });
+            let further = match (fit.search.further(), fit.search.beyond()) {
+                (Some(further), _) => {
+                    format!("; by these runs {further} likely fits too, which was not run")
+                }
+                (None, Some(Beyond::MayFit(further))) => {
+                    format!("; by these runs {further} may fit too, which was not run")
+                }
+                (None, Some(Beyond::TooLarge { next, needs })) => {
+                    format!("; {next} would need about {needs} with the margin")
+                }
+                (None, None) => String::new(),
+            };
             (value, format!("it ran for {} steps{further}", steps(value)))
         }
         FitResult::Expected(value) => (
@@ -304,14 +313,20 @@ fn caveats(fit: &Fit, value: u64) -> String {
 
 /// The steps that were seen, and the largest input of the run with this value, or else of the largest that ran.
 fn seen(fit: &Fit, value: u64) -> String {
-    let steps: u64 = fit.search.trials.iter().map(|trial| trial.steps).sum();
+    // How many more a run makes until it has ended differs from time to time.
+    let ran = fit.search.trials.iter().filter(|trial| trial.fits);
+    let least = ran.clone().map(|trial| trial.steps).min().unwrap_or(0);
+    let seen = match ran.count() {
+        1 => format!("{least} steps of a run were seen"),
+        count => format!("at least {least} steps of {count} runs each were seen"),
+    };
     let trials = fit.search.trials.iter();
     let shown = trials
         .filter(|trial| trial.fits && trial.value <= value && trial.inputs.is_some())
         .max_by_key(|trial| trial.value);
     let Some((value, inputs)) = shown.and_then(|trial| Some((trial.value, trial.inputs.as_ref()?)))
     else {
-        return format!("{steps} steps were seen\n");
+        return format!("{seen}\n");
     };
     let (name, largest) = (&fit.setting.name, shape(&inputs.largest));
     let varied = match &inputs.smallest {
@@ -323,9 +338,7 @@ fn seen(fit: &Fit, value: u64) -> String {
         ),
         None => String::new(),
     };
-    format!(
-        "{steps} steps were seen; with {name} {value} the largest input was {largest}{varied}\n"
-    )
+    format!("{seen}; with {name} {value} the largest input was {largest}{varied}\n")
 }
 
 /// `figures` are its peak and the most that it reserved.

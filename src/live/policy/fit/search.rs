@@ -110,6 +110,15 @@ pub(crate) enum SearchStep {
     Done(SearchAnswer),
 }
 
+/// What is next to the largest value that ran, which no run has tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beyond {
+    /// Up to this one the runs let expect that it may fit.
+    MayFit(u64),
+    /// It would need more than there is, the margin counted.
+    TooLarge { next: u64, needs: Bytes },
+}
+
 /// What was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SearchAnswer {
@@ -363,6 +372,38 @@ impl SizeSearch {
         let foretold = self.by_rehearsal(LITTLE).or_else(|| self.enough())?;
         let further = foretold.min(self.ceiling());
         (further > best).then_some(further)
+    }
+
+    /// What the two largest runs that got through say of the next larger values, as what they reserved goes on; `None` where the
+    /// next one is known to fail, or they show no line.
+    pub(crate) fn beyond(&self) -> Option<Beyond> {
+        let mut ran: Vec<(u64, Bytes)> = (self.trials.iter())
+            .filter(|trial| trial.fits)
+            .filter_map(|trial| Some((trial.value, trial.reserved?)))
+            .collect();
+        ran.sort_unstable();
+        let [.., (smaller, less), (best, most)] = ran.as_slice() else {
+            return None;
+        };
+        let for_each = (most.0.checked_sub(less.0)?) as f64 / (best - smaller).max(1) as f64;
+        let room = self.room?;
+        let needs = |value: u64| {
+            let more = for_each * (value - best) as f64;
+            Bytes((most.0 as f64 + more) as u64).scale(1.0 + self.margin)
+        };
+        if for_each <= 0.0 || *best >= self.ceiling() {
+            return None;
+        }
+        let next = best + 1;
+        if needs(next) > room {
+            return Some(Beyond::TooLarge {
+                next,
+                needs: needs(next),
+            });
+        }
+        let more = (room.0 as f64 / (1.0 + self.margin) - most.0 as f64) / for_each;
+        let further = (best + more as u64).clamp(next, self.ceiling());
+        Some(Beyond::MayFit(further))
     }
 
     /// The largest value that fits by a run that failed: with what was left reserved there when all

@@ -417,3 +417,44 @@ fn a_batch_is_rounded_as_everywhere_else() {
         assert_eq!(search.round(batch), rounded(batch), "{batch}");
     }
 }
+
+/// Of the next larger value the answer says what it would need by its own rule, or that it may fit.
+#[test]
+fn what_is_next_to_the_largest_that_ran_is_told_by_the_same_rule() {
+    let beyond = |reserved: [f64; 2], room: f64, bound| {
+        let trial = |value, gib: f64| Trial {
+            value,
+            seen: None,
+            peak: None,
+            reserved: Some(Bytes::gib(1).scale(gib)),
+            fits: true,
+            steps: 4,
+            inputs: None,
+            rehearsed: None,
+        };
+        let search = SizeSearch {
+            room: Some(Bytes::gib(1).scale(room)),
+            margin: 0.02,
+            bound,
+            trials: vec![trial(46, reserved[0]), trial(50, reserved[1])],
+            ..search(64)
+        };
+        search.beyond()
+    };
+    // 22.5 and 0.5 for each more: 51 needs 23.0, and with 2 % 23.46.
+    let needs = Bytes::gib(1).scale(23.0).scale(1.02);
+    assert_eq!(
+        beyond([20.5, 22.5], 23.4, Some(64)),
+        Some(Beyond::TooLarge { next: 51, needs })
+    );
+    assert_eq!(
+        beyond([20.5, 22.5], 24.0, Some(64)),
+        Some(Beyond::MayFit(52))
+    );
+    assert_eq!(
+        beyond([20.5, 22.5], 48.0, Some(54)),
+        Some(Beyond::MayFit(53))
+    );
+    assert_eq!(beyond([20.5, 22.5], 24.0, Some(51)), None, "51 has failed");
+    assert_eq!(beyond([22.5, 22.5], 24.0, Some(64)), None, "no line");
+}
