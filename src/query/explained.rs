@@ -3,6 +3,7 @@
 use super::told::{Unused, each_event, open_end_of, unused};
 use super::{broken_off, recordings};
 use crate::command::CommandLine;
+use crate::config;
 use crate::diagnosis;
 use crate::document::RunProof;
 use crate::epoch::{MemoryLines, PrintedTrend};
@@ -10,7 +11,9 @@ use crate::event::{Event, EventKind, older_part};
 use crate::forecast::ForecastInputs;
 use crate::live::print;
 use crate::live::recorded::EndedSession;
-use crate::live::torch::{self, InheritedSettings};
+use crate::live::session::earlier::{self, Before};
+use crate::live::session::inputs::SessionInputs;
+use crate::live::torch;
 use crate::oom::{ConsequenceKind, HintLines, Transcript};
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::recording;
@@ -40,22 +43,27 @@ pub fn explained<T>(
     command: Option<&CommandLine>,
     tell: impl FnOnce(&Explanation<'_>) -> T,
 ) -> T {
-    let inherited = InheritedSettings::read(|name| std::env::var_os(name));
+    let before = found.state().map_or_else(Before::default, Before::of);
+    let around = command.map(|command| (known(command), earlier::read(command, &before)));
+    let (known, earlier) = around.unzip();
+    let (known, earlier) = (known.unwrap_or_default(), earlier.unwrap_or_default());
     let decisive = explain::decisive(&found.story.ooms).map(|place| &found.story.ooms[place]);
     let torch = command.and_then(|command| found.torch().or_else(|| torch::version_for(command)));
     let inputs = RemedyInputs {
         launch: LaunchEnvironment {
             torch: torch.as_deref(),
-            inherited: inherited.as_inherited(),
             told: found.state().and_then(|state| state.knobs.as_ref()),
-            ..LaunchEnvironment::default()
+            ..known.launch()
         },
         forecast: ForecastInputs {
             oom: decisive.map(|oom| &oom.incident),
             state: found.state(),
+            earlier: &earlier.observations,
+            earlier_runs: &earlier.runs,
             ..ForecastInputs::default()
         },
         findings: decisive.map_or(&[], |oom| &oom.findings),
+        leftovers: known.leftovers(),
         ..RemedyInputs::default()
     };
     // A recording knows its command; of a log it has to be typed.
@@ -83,6 +91,15 @@ pub fn explained<T>(
         room: left.batch,
         growth: found.state().and_then(crate::report::growth),
     })
+}
+
+/// What is known of a command beside a log of it: as the dialog and the plan know it.
+fn known(command: &CommandLine) -> SessionInputs {
+    // What is wrong with the user's settings is said where a session starts.
+    let (mut known, _) = SessionInputs::at_start(&config::read(&command.cwd));
+    known.look(command, None);
+    known.read_text(command);
+    known
 }
 
 /// What may be memory, in a log that has no out-of-memory.

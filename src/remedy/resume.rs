@@ -25,14 +25,14 @@ fn resume(offering: &Offering<'_>) -> Result<Draft, String> {
     let (recognized, inputs) = (offering.recognized, offering.inputs);
     recognized.check_open()?;
     let entry = recognized.known.ok_or(
-        "no way to resume this program is known: it restarts from step 0 and may overwrite its files",
+        "no way to resume this program is known: a relaunch restarts from step 0 and writes to its files again",
     )?;
     let resume = &entry.resume;
     let arguments = recognized.arguments();
     let overwritten = directory(&arguments, entry, &inputs.launch)
         .or_else(|| resume.default_directory.clone())
         .unwrap_or_else(|| "its files".into());
-    let again = format!("restarts from step 0; may overwrite {overwritten}");
+    let again = format!("a relaunch restarts from step 0 and writes to {overwritten} again");
     let mut refusals = resume.refused_with.iter();
     if let Some((_, why)) = refusals.find(|(option, _)| arguments.has(Name::new(option))) {
         return Err(why.clone());

@@ -517,7 +517,9 @@ fn remedies(explanation: &Explanation, remedies: &[Remedy]) -> Vec<DocumentBlock
         return Vec::new();
     };
     let cause = inputs.findings.first().map(|finding| finding.cause);
-    to_relaunch(command, remedies, cause, explanation.again)
+    let mut blocks = to_relaunch(command, remedies, cause, explanation.again);
+    blocks.extend(super::plan::at_runtime(remedies, inputs));
+    blocks
 }
 
 /// The remedies of a command with what each changes, needs and costs, and how to start it again from its recording.

@@ -55,12 +55,16 @@ fn of_finding(
         let facts = [Some(remedy.changes.as_str()), ran, Some(&remedy.cost)];
         facts.into_iter().flatten().collect()
     }));
-    let at_runtime = [RemedyId::Amp, RemedyId::Recompute];
-    let may_be_patched = |remedy: &&Remedy| at_runtime.contains(&remedy.id) && !remedy.is_offered();
-    if inputs.forecast.state.is_none() && remedies.iter().any(|remedy| may_be_patched(&remedy)) {
-        blocks.push(DocumentBlock::detail(RUNTIME));
-    }
+    blocks.extend(at_runtime(&remedies, inputs));
     blocks
+}
+
+/// What of the remedies that are not offered the dialog of a run may offer, where no run of the program was seen.
+pub fn at_runtime(remedies: &[Remedy], inputs: &RemedyInputs<'_>) -> Option<DocumentBlock> {
+    let patches = [RemedyId::Amp, RemedyId::Recompute];
+    let may_be_patched = |remedy: &Remedy| patches.contains(&remedy.id) && !remedy.is_offered();
+    let is_open = inputs.forecast.state.is_none() && remedies.iter().any(may_be_patched);
+    is_open.then(|| DocumentBlock::detail(RUNTIME))
 }
 
 /// Where what was learned is kept.
