@@ -273,7 +273,7 @@ fn shown(row: &SessionRow) -> PickerRow {
         id: plain(&row.id),
         group,
         state: plain(&row.state_words()),
-        brief: plain(&row.brief_words()),
+        brief: plain(&brief(row)),
         told: row.told.iter().map(|words| plain(words)).collect(),
         has_failed: row.state != "finished" && row.state != "stopped",
         took: (row.seconds).map(|seconds| Duration::from_secs_f64(seconds.max(0.0))),
@@ -284,6 +284,20 @@ fn shown(row: &SessionRow) -> PickerRow {
         device: plain(&row.device_words().unwrap_or_default()),
         command: plain(row.command.as_deref().unwrap_or_default()),
     }
+}
+
+/// In the words of somebody who has little room.
+fn brief(row: &SessionRow) -> String {
+    // How long it has waited is told below the list.
+    let words = SessionRow {
+        state: row.state.replacen("waiting at OOM", "waiting", 1),
+        run: row.run,
+        cause: row.cause.clone(),
+        ran_out_before: row.ran_out_before,
+        state_directory: row.state_directory.clone(),
+        ..SessionRow::default()
+    };
+    words.brief_words().replacen("out of memory", "OOM", 1)
 }
 
 /// `Nov 24 18:23`.

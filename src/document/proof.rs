@@ -87,7 +87,7 @@ fn why_not(why: Unchecked) -> &'static str {
     match why {
         Unchecked::OtherSeed => "no fixed seed (torch's was another one in each run)",
         Unchecked::CommandDiffers => "no fixed seed (two runs of this command differ)",
-        Unchecked::NoCommonStep => "no loss was seen of a step that both runs made",
+        Unchecked::NoCommonStep => "the two runs printed no loss of the same step",
         Unchecked::Changed(what) => match what {
             Numerics::Batch => "the batch changed",
             Numerics::Samples => "the samples changed",

@@ -78,7 +78,7 @@ pub struct BatchRoom {
 }
 
 impl BatchRoom {
-    /// `44`, or with the parts in which a step takes it `44 × 2`: as the command has the two numbers.
+    /// `44`, or with the parts in which a step takes it `44 × 2 = 88`: as the command has the two numbers, and what that is together.
     pub fn batch_words(&self) -> String {
         self.in_parts(self.could)
     }
@@ -91,7 +91,8 @@ impl BatchRoom {
     fn in_parts(&self, at_once: u64) -> String {
         match self.parts {
             0 | 1 => at_once.to_string(),
-            parts => format!("{at_once} × {parts}"),
+            // Beside the batch that was asked for it is the whole that counts.
+            parts => format!("{at_once} × {parts} = {}", at_once.saturating_mul(parts)),
         }
     }
 
@@ -145,11 +146,10 @@ impl fmt::Display for BatchRoom {
         let step = traced.step;
         write!(
             f,
-            "batch {could} would fit (now {now}): step {step} replayed, with inputs like those so far"
+            "batch {could} would fit (now {now}): step {step} replayed"
         )?;
-        match traced.as_large_as {
-            Some(larger) => write!(f, ", as large as step {larger}, the largest seen")?,
-            None => f.write_str("; no step or evaluation was notably larger")?,
+        if let Some(larger) = traced.as_large_as {
+            write!(f, " as large as step {larger}")?;
         }
         f.write_str(alone)?;
         f.write_str("; oomph fit measures it")
@@ -453,7 +453,7 @@ mod tests {
         };
         let words = Hint::RoomForBatch(found).to_string();
         let begins = format!("batch {} would fit (now 64): ", found.could);
-        let ends = "step 3 replayed, with inputs like those so far; no step or evaluation was notably larger; oomph fit measures it";
+        let ends = "step 3 replayed; oomph fit measures it";
         assert_eq!(words, format!("{begins}{ends}"));
         // Less room, no gain; and what the run does not show is not believed.
         search.room = search.reserved.scale(1.1);

@@ -229,6 +229,10 @@ fn on_a_runtime(front: impl Future<Output = anyhow::Result<Ending>>) -> anyhow::
 fn start(mut options: SessionConfig, policy: Option<Box<dyn Policy>>) -> anyhow::Result<Assembled> {
     let clock = Clock::start();
     let mode = mode::choose(options.headless, &Surface::of_this_process());
+    // Somebody sits there and expects a screen; without a terminal nobody does.
+    if let Mode::Headless(why @ Reason::DumbTerminal) = mode {
+        super::print::complain(&format!("no screen on this terminal: {}", why.words()));
+    }
     // Before any thread is started: threads inherit the mask.
     let signals = Signals::take(|signal| supervise::inherited().is_ignored(signal))
         .context(NotBegun::EventLoop)?;

@@ -112,12 +112,14 @@ fn lines(state: &State, words: &LastWords, on_screen: bool) -> Vec<String> {
         ));
     }
     let failed = !matches!(words.ending, Ending::Like(Exit::Code(0)) | Ending::Code(0));
-    let names_file = ran_out || (on_screen && failed);
+    // A log is to lead to the file.
+    let mut names_file = ran_out || (on_screen && failed);
     if on_screen {
         let session = state.session.as_ref();
-        // Where it failed, the file is named below.
-        let recorded = session.filter(|_| words.recording.is_some() && !names_file);
-        let recorded = recorded.map(|session| format!("recorded as {}{OPENS_IT}", session.id));
+        let recorded = (session.zip(words.recording))
+            .filter(|(session, path)| is_stored_as(path, &session.id))
+            .map(|(session, _)| format!("recorded as {}{OPENS_IT}", session.id));
+        names_file &= recorded.is_none();
         if let Some(summary) = report::summary(state) {
             lines.extend(joined(summary, recorded));
         }
@@ -138,6 +140,12 @@ fn lines(state: &State, words: &LastWords, on_screen: bool) -> Vec<String> {
         lines.extend(cause_and_what_next(words, name.as_deref()));
     }
     lines
+}
+
+/// Whether a recording is found by its session's name.
+fn is_stored_as(path: &Path, id: &str) -> bool {
+    let directory = path.parent().and_then(Path::file_name);
+    directory.is_some_and(|name| name == id)
 }
 
 /// The cause and what helps, which the dialog has shown that is gone, and what brings the session back.
@@ -163,7 +171,7 @@ fn cause_and_what_next(words: &LastWords, name: Option<&str>) -> Vec<String> {
 }
 
 /// The screen is gone with the run: what brings it back.
-const OPENS_IT: &str = " (oomph replay opens it again)";
+const OPENS_IT: &str = " (oomph replay plays it)";
 
 /// Columns of a line that no terminal breaks, without `oomph: `.
 const UNBROKEN: usize = 73;

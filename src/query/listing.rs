@@ -8,7 +8,7 @@ use crate::event::{Note, NoteSubject, Prediction, PredictionOutcome, displayed};
 use crate::forecast::score::Score;
 use crate::live::print;
 use crate::live::session::summary::{Activity, Summary};
-use crate::recording::{self, BaseDirs, Life, RemoteSession};
+use crate::recording::{self, BaseDirs, FoundSession, Life, RemoteSession};
 use crate::report;
 use crate::state::{Run, RunOutcome, State};
 use crate::supervise::{RunStage, SessionStatus};
@@ -35,6 +35,9 @@ pub struct SessionRow {
     /// Where it runs and when it was heard, in words, if that is not here.
     #[serde(skip)]
     pub elsewhere: Option<String>,
+    /// The state directory of another environment of this user, where it is none of this one's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state_directory: Option<String>,
     /// Why its recording could not be read.
     #[serde(skip)]
     pub problem: Option<String>,
@@ -128,7 +131,11 @@ impl SessionRow {
             true => "out of memory, then ",
             false => "",
         };
-        format!("{before}{}{run}{waited}{cause}", self.state)
+        let other = match self.state_directory {
+            Some(_) => "elsewhere: ",
+            None => "",
+        };
+        format!("{other}{before}{}{run}{waited}{cause}", self.state)
     }
 
     /// `NVIDIA H200`, `8 × NVIDIA H200`, `NVIDIA L4 + NVIDIA T4`.
@@ -214,6 +221,7 @@ fn living_row(living: &Living) -> SessionRow {
     let since =
         (summary.map(|summary| summary.since)).or(header.as_ref().map(|header| header.wall));
     let now = Timestamp::now().as_millisecond() as f64 / 1e3;
+    let other_state = other_state(&living.found);
     SessionRow {
         id: living.found.id.clone(),
         state: state(living).into(),
@@ -229,6 +237,9 @@ fn living_row(living: &Living) -> SessionRow {
         cause: summary.and_then(|summary| summary.cause.clone()),
         told: (summary.and_then(|summary| summary.told.clone()))
             .into_iter()
+            .chain(other_state.as_ref().map(|directory| {
+                format!("elsewhere: its files are in {directory}, not in this terminal's state directory")
+            }))
             .collect(),
         run: run.map(|run| run.run.0),
         pid: run.and_then(|run| match run.stage {
@@ -244,6 +255,7 @@ fn living_row(living: &Living) -> SessionRow {
         ram_limit: ram.map(|(_, limit)| limit.0),
         steps: summary.map(|summary| summary.steps),
         job: (file.and_then(|file| file.job.as_ref())).map(ToString::to_string),
+        state_directory: other_state,
         command: summary
             .map(|summary| summary.command.clone())
             .or(header.map(|header| displayed(&header.command))),
@@ -253,6 +265,12 @@ fn living_row(living: &Living) -> SessionRow {
             .map(|word| word.to_string_lossy()),
         ..SessionRow::default()
     }
+}
+
+/// Where a session of another environment of this user keeps its files.
+fn other_state(found: &FoundSession) -> Option<String> {
+    let other = found.other_state_directory(&BaseDirs::of_this_user())?;
+    Some(other.display().to_string())
 }
 
 /// What its runs have taken so far. A front of an earlier version says when the session began.

@@ -128,6 +128,17 @@ impl FoundSession {
         is_beside || recorded.is_some_and(|recorded| files.any(|file| file.starts_with(&recorded)))
     }
 
+    /// The state directory that it is recorded in, where that is none of this environment's: a list is to say so.
+    pub fn other_state_directory(&self, places: &BaseDirs) -> Option<PathBuf> {
+        let own = first_usable(&places.state, false)?;
+        let recording = Path::new(&self.file.as_ref()?.recording.as_ref()?.0);
+        // `STATE/oomph/sessions/ID/events.jsonl`; a file that was named is in none.
+        let sessions = recording.parent()?.parent()?;
+        let other = sessions.parent()?;
+        let is_one = sessions.ends_with("oomph/sessions");
+        (is_one && other != own).then(|| other.to_path_buf())
+    }
+
     /// The keeper, if it runs.
     pub fn keeper(&self) -> Option<Pid> {
         let file = self.file.as_ref().filter(|_| self.is_alive());

@@ -3,6 +3,7 @@
 
 mod same_kind;
 
+use super::score;
 use super::story::SessionStory;
 use crate::anatomy::{Category, by_line};
 use crate::command::{Change, CommandLine, Word, difference};
@@ -207,8 +208,13 @@ fn rows(before: &ComparedRun, after: &ComparedRun) -> Vec<ComparedRow> {
             .filter(|peak| *peak > Bytes::ZERO)
             .max()
     });
+    let has_only_need = |side: &ComparedRun| {
+        side.run.predicted_peak.is_none() && score::predicted(side.run).is_some()
+    };
+    // Where no figure of the peak was worth one, its need was predicted: as the run's end says it.
+    let is_need = has_only_need(before) || has_only_need(after);
     bytes("predicted peak", NOT_PREDICTED, &|side| {
-        side.run.predicted_peak
+        side.run.predicted_peak.filter(|_| !is_need)
     });
     let part = |of: fn(&Structure) -> Bytes| {
         move |side: &ComparedRun| {
@@ -249,6 +255,12 @@ fn rows(before: &ComparedRun, after: &ComparedRun) -> Vec<ComparedRow> {
         (shown(a), shown(b)),
         change,
     );
+    if is_need {
+        let said = [before, after].map(|side| score::predicted(side.run));
+        let [before, after] = said;
+        let row = ("predicted", NOT_PREDICTED);
+        add(&mut rows, row, (before, after), String::new());
+    }
     rows
 }
 

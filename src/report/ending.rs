@@ -23,7 +23,7 @@ const TOLD: usize = 4;
 pub fn summary(state: &State) -> Option<String> {
     let run = state.run()?;
     let (ended, _) = run.ended?;
-    let mut line = match run.outcome() {
+    let outcome = match run.outcome() {
         RunOutcome::Running => return None,
         RunOutcome::Finished if run.is_hidden_failure() => {
             "ended with exit 0 though memory ran out,".to_string()
@@ -34,7 +34,23 @@ pub fn summary(state: &State) -> Option<String> {
         RunOutcome::Stopped => "stopped".to_string(),
         RunOutcome::Failed(exit) => format!("ended with {exit}"),
     };
-    let _ = write!(line, " after {}", clock_face(ended.since(run.started)));
+    let after = clock_face(ended.since(run.started));
+    // Of several runs a list of sessions has how long they took together.
+    let mut line = match state.runs.len() {
+        0 | 1 => format!("{outcome} after {after}"),
+        count => {
+            let all = clock_face(state.runs_took());
+            let runs = if count == 2 {
+                "both".into()
+            } else {
+                format!("all {count}")
+            };
+            format!(
+                "run {} {outcome} after {after} ({runs} runs: {all})",
+                run.number
+            )
+        }
+    };
     match &state.runs[..] {
         [_] => {
             if let Some(peak) = peak(state, run) {
@@ -57,7 +73,7 @@ pub fn summary(state: &State) -> Option<String> {
     if let (Some(predicted), RunOutcome::Finished) = (run.predicted_peak, run.outcome()) {
         line.push_str(&score::after_peak(run, predicted));
     } else if let (RunOutcome::Finished, Some(predicted)) = (run.outcome(), score::beside(run)) {
-        let _ = write!(line, " (predicted {predicted})");
+        let _ = write!(line, " · predicted {predicted}");
     }
     // Otherwise a notice of its own follows.
     let survived = run.outcome() == RunOutcome::Finished && hidden_oom(state).is_none();

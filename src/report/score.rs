@@ -203,6 +203,18 @@ fn ram_verdict(number: RunNumber, score: &Score) -> Option<String> {
     })
 }
 
+/// What was predicted of a run, by itself: "a peak of 14.6 GiB (rehearsed)", "a need of 3.5–31.1 GiB (estimated)".
+pub fn predicted(run: &Run) -> Option<String> {
+    let said = run.prediction.as_ref();
+    let basis = rests_on(said.and_then(|said| said.basis));
+    let figure = match (run.predicted_peak, said.and_then(need_of)) {
+        (Some(peak), _) => format!("a peak of {peak}"),
+        (None, Some(needs)) => format!("a need of {needs}"),
+        (None, None) => return None,
+    };
+    Some(figure + &basis)
+}
+
 /// For a table: "14.6 GiB (rehearsed), off by +0.7 %"; `None` where nothing was predicted. Also of a run
 /// that goes on.
 pub fn beside(run: &Run) -> Option<String> {
@@ -261,17 +273,18 @@ pub fn summary(sheet: &ScoreSheet) -> Option<String> {
     };
     let held = match sheet.judged {
         0 => String::new(),
-        judged => format!("; {} of {judged} fitted or ran out as said", sheet.held),
+        1 if sheet.held == 1 => "; right about whether it fits".into(),
+        1 => "; wrong about whether it fits".into(),
+        judged => format!(
+            "; right about whether it fits {} of {judged} times",
+            sheet.held
+        ),
     };
+    // What is reserved is more than what is needed, and by how much nobody has seen.
     let open = match sheet.needs_open {
         0 => String::new(),
-        1 => {
-            "; one reserved more than was predicted, which does not show how much of it was needed"
-                .into()
-        }
-        n => format!(
-            "; {n} reserved more than was predicted, which does not show how much of it was needed"
-        ),
+        1 => "; one reserved more than predicted, and may have needed less".into(),
+        n => format!("; {n} reserved more than predicted, and may have needed less"),
     };
     let off = match (sheet.peaks, sheet.median, sheet.worst) {
         (1, _, Some(worst)) if sheet.count == 1 => {
@@ -279,7 +292,7 @@ pub fn summary(sheet: &ScoreSheet) -> Option<String> {
         }
         (1, _, Some(worst)) => format!("; the peak of one was off by {}", percent(worst)),
         (_, Some(median), Some(worst)) => format!(
-            "; peaks were off by {:.1} % in the median, {} at the worst",
+            "; peaks were off by {:.1} % (median), {} (worst)",
             median * 100.0,
             percent(worst)
         ),
@@ -537,11 +550,11 @@ mod tests {
         let scores: Vec<Score> = runs.iter().filter_map(Score::new).collect();
         assert_eq!(
             summary(&ScoreSheet::new(&scores)).expect("words"),
-            "3 relaunches were predicted (3 rehearsed); 2 of 3 fitted or ran out as said; peaks were off by 3.0 % in the median, -5.0 % at the worst"
+            "3 relaunches were predicted (3 rehearsed); right about whether it fits 2 of 3 times; peaks were off by 3.0 % (median), -5.0 % (worst)"
         );
         assert_eq!(
             summary(&ScoreSheet::new(&scores[..1])).expect("words"),
-            "1 relaunch was predicted (1 rehearsed); 1 of 1 fitted or ran out as said; its peak was off by +1.0 %"
+            "1 relaunch was predicted (1 rehearsed); right about whether it fits; its peak was off by +1.0 %"
         );
         assert_eq!(summary(&ScoreSheet::default()), None);
     }

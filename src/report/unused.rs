@@ -205,7 +205,7 @@ mod tests {
         };
         assert_eq!(
             unused(&scene.state, accumulated).expect("words"),
-            "9.98 GiB unused: a batch of 48 × 2 would fit (32 × 2 ran). By the allocations of step 7, without what other processes hold (no NVML); oomph fit measures it"
+            "9.98 GiB unused: a batch of 48 × 2 = 96 would fit (32 × 2 = 64 ran). By the allocations of step 7, without what other processes hold (no NVML); oomph fit measures it"
         );
     }
 

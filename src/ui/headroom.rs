@@ -256,7 +256,7 @@ fn headroom_pieces(
                 pieces.push(HeadroomFigure::new(words, Tone::Dim).wished());
             }
             RoomForBatch::Unsettled if is_calm => {
-                let words = "room for batch: in a few steps";
+                let words = "room for batch: not known yet";
                 pieces.push(HeadroomFigure::new(words, Tone::Dim).wished());
             }
             RoomForBatch::Little if is_calm => {
@@ -615,7 +615,7 @@ const MORE: f64 = 1.25;
 fn steady(run: &Run, device: &DeviceState, figures: Figures) -> Option<HeadroomFigure> {
     let rank = ranks_on(run, device).find(|rank| rank.disconnected.is_none())?;
     let level = diagnosis::steady_baseline(&rank.steps, device.capacity)?;
-    let words = format!("steady: {} after optimizer.step()", figures.gib(level));
+    let words = format!("steady: {} GiB after optimizer.step()", figures.gib(level));
     let figure = HeadroomFigure::new(words, Tone::Good).or("steady");
     Some(figure.wished())
 }

@@ -411,7 +411,10 @@ mod tests {
         let command = "python3 demo/train.py --simulated --batch-size 64 --steps 300";
         for (room, expected) in [
             (80, command),
-            (30, "train.py … --batch-size 64"),
+            (50, "train.py --simulated --batch-size 64 --steps 300"),
+            (40, "train.py … --batch-size 64 --steps 300"),
+            (30, "train.py … --batch-size 64 …"),
+            (26, "train.py … --batch-size 64"),
             (25, "train.py --batch-size 64"),
             (18, "--batch-size 64"),
         ] {

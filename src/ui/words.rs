@@ -47,12 +47,52 @@ pub(super) fn short_command<'a>(command: &'a str, room: u16, ellipsis: &str) -> 
     let Some((script, batch)) = script_and_batch(command) else {
         return Cow::Borrowed(command);
     };
-    let shorter = [
+    let shorter = with_what_follows(command, script, ellipsis);
+    let shorter = shorter.chain([
         format!("{script} {ellipsis} {batch}"),
         format!("{script} {batch}"),
-    ];
+    ]);
     let fitting = shorter.into_iter().find(|short| columns(short) <= room);
     Cow::Owned(fitting.unwrap_or(batch))
+}
+
+/// The script with all of its options, or from the batch on with ever fewer of those behind it: remedies add theirs at the end.
+fn with_what_follows<'a>(
+    command: &'a str,
+    script: &'a str,
+    ellipsis: &'a str,
+) -> impl Iterator<Item = String> + 'a {
+    let words: Vec<&str> = command.split(' ').collect();
+    let of_script = words.iter().position(|word| word.ends_with(script));
+    let behind = of_script.map_or(0, |at| at + 1);
+    let batch = words.iter().position(names_batch).unwrap_or(words.len());
+    let is_start = |at: &usize| words[*at].starts_with('-');
+    let ends: Vec<usize> = (batch + 1..words.len())
+        .filter(is_start)
+        .chain([words.len()])
+        .collect();
+    let gap = match batch == behind {
+        true => String::new(),
+        false => format!("{ellipsis} "),
+    };
+    let whole = format!("{script} {}", words[behind..].join(" "));
+    let shorter: Vec<String> = (ends.into_iter().rev())
+        .map(|end| {
+            let more = match end < words.len() {
+                true => format!(" {ellipsis}"),
+                false => String::new(),
+            };
+            format!(
+                "{script} {gap}{}{more}",
+                words[batch.min(end)..end].join(" ")
+            )
+        })
+        .collect();
+    std::iter::once(whole).chain(shorter)
+}
+
+fn names_batch(word: &&str) -> bool {
+    word.starts_with('-') && word.contains("batch")
 }
 
 /// The fewest words that name both.
@@ -63,7 +103,6 @@ pub(super) fn shortest_with_name(command: &str) -> Option<String> {
 
 fn script_and_batch(command: &str) -> Option<(&str, String)> {
     let words: Vec<&str> = command.split(' ').collect();
-    let names_batch = |word: &&str| word.starts_with('-') && word.contains("batch");
     let at = words.iter().position(names_batch)?;
     let batch = match (words[at].contains('='), words.get(at + 1)) {
         (false, Some(value)) => format!("{} {value}", words[at]),

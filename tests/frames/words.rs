@@ -74,7 +74,7 @@ fn a_session_that_ended_says_what_it_was() {
         exit: Exit::Code(0),
         left: Vec::new(),
     }));
-    insta::assert_snapshot!(oomph::report::summary(&story.state).unwrap(), @"finished after 1:16 · run 1 ran out of memory at step 88, run 2 (batch 32 × 2) peaked at 14.6 of 23.6 GiB · 446 steps (predicted 14.6 GiB allocated, off by +0.3 %)");
+    insta::assert_snapshot!(oomph::report::summary(&story.state).unwrap(), @"run 2 finished after 1:16 (both runs: 1:36) · run 1 ran out of memory at step 88, run 2 (batch 32 × 2) peaked at 14.6 of 23.6 GiB · 446 steps (predicted 14.6 GiB allocated, off by +0.3 %)");
     let case = CASES.iter().find(|case| case.name == "steady").unwrap();
     let mut story = case.told();
     story.tell(EventKind::Exited(Exited {

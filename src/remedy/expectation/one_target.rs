@@ -49,7 +49,7 @@ impl RemedyPredictor<'_> {
             Forecast::Extrapolated(needs, how) => extrapolated(Need::of(needs), self.room, how),
             Forecast::AtLeast(least, Unseen::NoStep) if self.room.is_none_or(|r| least <= r) => {
                 let mut words = Expectation::unknown(self.guess(target)).words;
-                words.extend(&format!(" (at least {least})"));
+                words.extend(&format!(" (needs at least {least})"));
                 at_least(least, self.room, words)
             }
             Forecast::AtLeast(least, why) => self.bounded(least, why),
@@ -189,7 +189,7 @@ impl RemedyPredictor<'_> {
             // Of the same batch nothing is guessed.
             batch if batch >= own => return Phrase::from(NO_STEP),
             batch if batch < own / 2 => "the batch is a guess",
-            _ => "half is a guess",
+            _ => "half the batch is a guess",
         };
         Phrase::from(NO_STEP).and("; ", what)
     }
@@ -228,7 +228,7 @@ impl RemedyPredictor<'_> {
         let spare = room - wanted;
         let alone = Phrase::from(match wanted.scale(EXPANDABLE_OVERHEAD) > room {
             true => format!("tight: the failed allocation needs {wanted}, {room} available"),
-            false => format!("the failed allocation fits, with {spare} to spare"),
+            false => format!("the allocation that failed would fit, with {spare} to spare"),
         });
         if failed_only || self.is_unseen_evaluation() {
             // The peak of training steps says nothing about an evaluation.
@@ -247,7 +247,7 @@ impl RemedyPredictor<'_> {
 /// How far the step that failed had come, for display.
 fn how_far(why: Unseen) -> &'static str {
     match why {
-        Unseen::NoStep => "no complete step was seen",
+        Unseen::NoStep => "what the rest of the step needs was not seen",
         Unseen::NoState => "the only complete step had no optimizer state yet",
         Unseen::Wanted(Phase::Backward) => {
             "memory ran out in the backward pass, near the step's peak"

@@ -255,7 +255,7 @@ fn what_was_not_seen_is_unknown() {
     assert_eq!((expectation.needs(), expectation.fits), (None, None));
     assert_eq!(
         expectation.words,
-        "unknown: no complete step was seen; half is a guess (at least 11.0 GiB)"
+        "unknown: no complete step was seen; half the batch is a guess (needs at least 11.0 GiB)"
     );
     // Whose batch stays is no guess of half of it.
     let said = &of(&no_step, RemedyId::Amp).expectation.words;
@@ -263,7 +263,7 @@ fn what_was_not_seen_is_unknown() {
         said.starts_with("unknown: no complete step was seen"),
         "{said}"
     );
-    assert!(!said.contains("half is a guess"), "{said}");
+    assert!(!said.contains("half the batch is a guess"), "{said}");
     let one_step = all(&state(1, 4, 20), &oom(20, 21, 2, 1), Cause::Capacity);
     let expectation = &of(&one_step, RemedyId::Batch).expectation;
     assert_eq!(expectation.fits, None);
@@ -299,7 +299,7 @@ fn segments_help_where_the_pieces_together_suffice() {
     assert_eq!(segments.expectation.fits, None, "its peak was to come");
     assert_eq!(
         segments.expectation.words,
-        "the failed allocation fits, with 4.00 GiB to spare; memory ran out before the step's peak"
+        "the allocation that failed would fit, with 4.00 GiB to spare; memory ran out before the step's peak"
     );
     assert_eq!(unseen[0].id, RemedyId::ExpandableSegments);
     let state = state(5, 4, 17);
@@ -411,7 +411,7 @@ fn the_largest_batch_that_fits_is_chosen() {
     let unseen = state(0, 4, 20);
     let (changes, words) = chosen("python a.py --batch-size 64", &unseen);
     assert_eq!(changes, "--batch-size 64→32");
-    assert!(words.contains("half is a guess"), "{words}");
+    assert!(words.contains("half the batch is a guess"), "{words}");
 }
 
 #[test]

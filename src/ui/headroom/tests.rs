@@ -126,7 +126,7 @@ fn why_there_is_no_room_for_a_batch_yet_is_said() {
     for (room_for_batch, words) in [
         (RoomForBatch::InSearch, "room for batch: working it out"),
         (RoomForBatch::Little, "room for batch: little or none"),
-        (RoomForBatch::Unsettled, "room for batch: in a few steps"),
+        (RoomForBatch::Unsettled, "room for batch: not known yet"),
     ] {
         let shown = Scene {
             room_for_batch,
@@ -234,7 +234,7 @@ fn words_go_before_figures_where_the_room_for_a_batch_has_no_place() {
             .or("7.9 GiB free"),
         HeadroomFigure::new("peak 14.7 at step 463", Tone::Text).or("peak 14.7"),
         HeadroomFigure::new(room, Tone::Good).needed(),
-        HeadroomFigure::new("steady: 1.5 after optimizer.step()", Tone::Good)
+        HeadroomFigure::new("steady: 1.5 GiB after optimizer.step()", Tone::Good)
             .or("steady")
             .wished(),
     ];
@@ -242,7 +242,7 @@ fn words_go_before_figures_where_the_room_for_a_batch_has_no_place() {
     for (columns, expected) in [
         (
             108,
-            &[free, step, room, "steady: 1.5 after optimizer.step()"][..],
+            &[free, step, room, "steady: 1.5 GiB after optimizer.step()"][..],
         ),
         (75, &[free, step, room, "steady"]),
         (68, &[free, "peak 14.7", room, "steady"]),

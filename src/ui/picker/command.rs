@@ -2,6 +2,7 @@
 //! that script. A path and the options that all of them have say nothing there.
 
 use super::PickerRow;
+use crate::event::PATCHES;
 use crate::ui::canvas::{self, columns};
 use std::borrow::Cow;
 
@@ -33,35 +34,47 @@ pub(super) fn short<'r>(
         .filter_map(|other| ScriptWords::of(&other.command))
         .filter(|other| other.name == words.name)
         .collect();
+    // What fewest others have tells it apart best; of the batch everybody asks.
+    let held_by = |option: &String| others.iter().filter(|other| other.has(option)).count();
+    let rank = |option: &String| match (option.starts_with('+'), option.contains("batch")) {
+        (true, _) => 0,
+        (false, true) => 1,
+        (false, false) => 2 + held_by(option),
+    };
     let is_shared =
-        |option: &&String| !others.is_empty() && others.iter().all(|other| other.has(option));
-    let own: Vec<String> = (words.options.iter())
-        .filter(|option| !is_shared(option))
-        .cloned()
+        |option: &String| !others.is_empty() && others.iter().all(|other| other.has(option));
+    let mut best: Vec<usize> = (0..words.options.len())
+        .filter(|at| !is_shared(&words.options[*at]))
         .collect();
-    let batch = |options: &[String]| {
-        options
-            .iter()
-            .find(|option| option.contains("batch"))
-            .cloned()
+    best.sort_by_key(|at| rank(&words.options[*at]));
+    let shown = |chosen: &[usize], with: Shown| {
+        let name = (with != Shown::WithoutName).then_some(words.name);
+        let is_less = chosen.len() < words.options.len();
+        let marked = (is_less && with != Shown::Unmarked).then_some(ellipsis);
+        let options = (0..words.options.len()).filter(|at| chosen.contains(at));
+        let options = options.map(|at| words.options[at].as_str());
+        let words: Vec<&str> = name.into_iter().chain(marked).chain(options).collect();
+        words.join(" ")
     };
-    let left_out = |options: Vec<String>| {
-        let marked = std::iter::once(ellipsis.to_string()).chain(options);
-        named(&marked.collect::<Vec<_>>())
+    let most = |with: Shown| {
+        let fits = |count: &usize| columns(&shown(&best[..*count], with)) <= room;
+        let count = (1..=best.len()).take_while(fits).last()?;
+        Some(shown(&best[..count], with))
     };
-    let shorter = [
-        (!own.is_empty() && own.len() < words.options.len()).then(|| left_out(own.clone())),
-        batch(&own)
-            .or_else(|| batch(&words.options))
-            .map(|batch| left_out(vec![batch])),
-    ];
-    let fitting = shorter
-        .into_iter()
-        .flatten()
-        .find(|short| columns(short) <= room);
-    fitting
-        .unwrap_or_else(|| ends(&whole, room, ellipsis))
-        .into()
+    let ways = [Shown::Whole, Shown::Unmarked, Shown::WithoutName];
+    match ways.into_iter().find_map(most) {
+        Some(short) => short.into(),
+        None => ends(&whole, room, ellipsis).into(),
+    }
+}
+
+/// What stands before the options that tell a session apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    /// The script's name, and a mark where options were left out.
+    Whole,
+    Unmarked,
+    WithoutName,
 }
 
 /// A command that starts a script: the script's name, and each option with its value.
@@ -73,8 +86,16 @@ struct ScriptWords<'c> {
 impl ScriptWords<'_> {
     fn of(command: &str) -> Option<ScriptWords<'_>> {
         let mut words = command.split(' ');
-        let script = words.by_ref().find(|word| word.ends_with(".py"))?;
         let mut options: Vec<String> = Vec::new();
+        let mut script = None;
+        for word in words.by_ref() {
+            if word.ends_with(".py") {
+                script = Some(word);
+                break;
+            }
+            options.extend(setting(word));
+        }
+        let script = script?;
         let mut takes_value = false;
         for word in words {
             let is_option = word.starts_with('-');
@@ -96,6 +117,20 @@ impl ScriptWords<'_> {
     fn has(&self, option: &str) -> bool {
         self.options.iter().any(|own| own == option)
     }
+}
+
+/// A variable before a command, as what it sets: `+recompute`, `+expandable_segments:True`.
+fn setting(word: &str) -> Option<String> {
+    let (name, value) = word.split_once('=')?;
+    let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    if name.is_empty() || !name.chars().all(is_name) {
+        return None;
+    }
+    let says_it = name == PATCHES || name.ends_with("ALLOC_CONF");
+    Some(match says_it {
+        true => format!("+{value}"),
+        false => word.into(),
+    })
 }
 
 /// The beginning and the end of a text that is too long: one session differs from the next by its last options.
@@ -157,7 +192,24 @@ mod tests {
         );
         assert_eq!(at(0, 40), "train.py … --batch-size 32 --seed 1");
         assert_eq!(at(2, 28), "train.py … --batch-size 900");
+        assert_eq!(at(2, 25), "train.py --batch-size 900");
+        assert_eq!(at(2, 20), "… --batch-size 900");
         assert_eq!(at(3, 24), "other.py --steps 2000");
+    }
+
+    #[test]
+    fn what_a_remedy_set_and_what_fewest_have_is_shown_first() {
+        let of = "python3 demo/train.py --scenario leak --steps 300";
+        let rows = [
+            row(&format!("{of} --batch-size 32 --grad-accum 2")),
+            row(&format!("OOMPH_PATCHES=recompute {of} --batch-size 64")),
+            row(of),
+            row("python3 demo/train.py --batch-size 64"),
+        ];
+        let at = |row: usize, room| short(&rows[row], &rows, room, "…");
+        assert_eq!(at(0, 44), "train.py … --batch-size 32 --grad-accum 2");
+        assert_eq!(at(1, 44), "train.py … +recompute --batch-size 64");
+        assert_eq!(at(2, 30), "train.py … --scenario leak");
     }
 
     #[test]

@@ -12,6 +12,9 @@ use ratatui::layout::{Position, Rect};
 /// Rows below which nothing is told of the selected session: the list needs them.
 const TALL: u16 = 14;
 
+/// From so many rows on a cause that needs two lines has them.
+const ROOMY: u16 = 24;
+
 /// Rows of what is told of the selected session, and the most where the list leaves more: a cause and what helps, its command.
 const ABOUT: u16 = 4;
 const MOST_ABOUT: u16 = 7;
@@ -38,7 +41,8 @@ pub(super) fn places(area: Rect, listed: usize) -> PickerPlaces {
     let left = left.saturating_sub(listed.try_into().unwrap_or(u16::MAX));
     let about = match area.height {
         0..TALL => 0,
-        _ => left.clamp(ABOUT, MOST_ABOUT),
+        TALL..ROOMY => left.clamp(ABOUT, MOST_ABOUT),
+        _ => left.clamp(ABOUT + 1, MOST_ABOUT),
     };
     let rows = area.height.saturating_sub(head + about + footer);
     PickerPlaces {
@@ -66,6 +70,8 @@ const NARROW: u16 = 60;
 const LEAST_OF_NARROW: u16 = 10;
 /// "out of memory" as a whole.
 const STATE_OF_NARROW: u16 = 13;
+/// From this width on the state has more than a few words.
+const WIDE: u16 = 100;
 /// The pointer and a blank in front of each row.
 const LEAD: u16 = 3;
 
@@ -96,9 +102,15 @@ impl PickerColumns {
         // Why memory ran out stands at its end.
         let most_of_state = match is_narrow {
             true => STATE_OF_NARROW,
-            false => (width * 7 / 20).max(12),
+            false => (width * 13 / 40).max(12),
         };
-        let state = take(widest(|row| row.state.clone()), 5, most_of_state);
+        // Below this width the room goes to what else tells sessions apart.
+        let state_of = match width < WIDE {
+            true => |row: &PickerRow| row.brief.clone(),
+            false => |row: &PickerRow| row.state.clone(),
+        };
+        let state = take(widest(state_of), 5, most_of_state);
+        let of_peak = take(widest(peak), 4, 9);
         // Who looks for the one that died at night looks for when it began.
         let since = match is_narrow {
             true => 0,
@@ -107,7 +119,7 @@ impl PickerColumns {
         PickerColumns {
             state,
             since,
-            peak: take(widest(peak), 4, 9),
+            peak: of_peak,
             took: take(widest(took), 4, 8),
             device: take(widest(|row| row.device.clone()), 6, 26),
         }
@@ -220,6 +232,7 @@ fn draw_rows(canvas: &mut Canvas, picker: &Picker, wide: &PickerColumns) {
         canvas.pen(0).skip(LEAD).rest(words, Tone::Warning);
         return;
     }
+    let canvas_is_wide = canvas.area.width >= WIDE;
     let place = picker.place();
     let shown = picker.shown().enumerate().skip(picker.first);
     for (y, (at, row)) in (0..canvas.area.height).zip(shown) {
@@ -230,7 +243,8 @@ fn draw_rows(canvas: &mut Canvas, picker: &Picker, wide: &PickerColumns) {
             pen.text(pointer, Tone::Accent);
         }
         pen.to(LEAD);
-        let state = match columns(&row.state) <= wide.state {
+        let has_room = columns(&row.state) <= wide.state && canvas_is_wide;
+        let state = match has_room {
             true => &row.state,
             false => &row.brief,
         };
