@@ -29,8 +29,9 @@ pub use host::{
     HostKill, HostMemory, HostProcess, HostRole, HostUnseen, KillCount, LimitedBy, RoleUse, ShmUse,
 };
 pub use inspection::{
-    BlockOrigin, InputSizes, OptimizerMemory, PhaseStart, RankChange, Rehearsal, RehearsedVariant,
-    Retainer, RetainerKind, Retainers, SavedInRam, StepLevels, StepTrace, ZeroGrad,
+    BlockOrigin, InChunks, InputSizes, OptimizerMemory, PhaseStart, RankChange, Rehearsal,
+    RehearsedVariant, Retainer, RetainerKind, Retainers, SavedInRam, StepLevels, StepTrace,
+    ZeroGrad,
 };
 pub use knobs::{
     Called, GivenChange, GivenSize, Knobs, NamedNumber, ParsedNumber, SourceNumber,
@@ -39,7 +40,7 @@ pub use knobs::{
 pub use launch_facts::{LAUNCH_VARIABLES, LaunchFacts, ProgramFile};
 pub use losses::{Losses, Numerics, PrintedLoss, StepLoss};
 use nix::time::{ClockId, clock_gettime};
-pub use patch::{Blocks, Compiled, PATCHES, Patch, PatchOutcome, Patchable, Patched};
+pub use patch::{Blocks, Compiled, HeadShape, PATCHES, Patch, PatchOutcome, Patchable, Patched};
 pub use peak_activity::PeakActivity;
 pub use probe::{
     BackwardReading, BesideSteps, FreeBlocks, Gathering, GrowingLine, Hello, LineText, LineUsage,

@@ -1,7 +1,7 @@
 //! What the probe finds out about a process when memory runs out, or when it is asked to: the rehearsal of the
 //! step, the trace of a step, and who keeps memory alive. These structs are also the wire format of the probe.
 
-use super::{GrowingLine, MemoryKind, Phase, SourceLine};
+use super::{GrowingLine, HeadShape, MemoryKind, Phase, SourceLine};
 use crate::units::{Bytes, Pid};
 use serde::{Deserialize, Serialize};
 
@@ -190,6 +190,9 @@ pub struct RehearsedVariant {
     /// With cross-entropy over some rows at a time.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub chunked: bool,
+    /// The head of this shape is computed with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub head: Option<HeadShape>,
     /// What the program has compiled allocates as its compiled graphs do, not as it is written.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub graphs: bool,
@@ -229,6 +232,25 @@ pub struct RehearsedVariant {
     /// Why it could not be rehearsed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
+}
+
+/// What of a step is computed over some rows of large logits at a time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum InChunks {
+    #[default]
+    Nothing,
+    Loss,
+    LossAndHead,
+}
+
+impl RehearsedVariant {
+    pub fn in_chunks(&self) -> InChunks {
+        match (self.chunked, self.head) {
+            (false, _) => InChunks::Nothing,
+            (true, None) => InChunks::Loss,
+            (true, Some(_)) => InChunks::LossAndHead,
+        }
+    }
 }
 
 /// What a step does in RAM that moves there what its forward pass saves.

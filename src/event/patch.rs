@@ -6,6 +6,7 @@ use crate::command::CommandLine;
 use crate::units::{Bytes, Pid};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::str::FromStr;
 
 /// The variable with which the probe is told the patches. It is part of the command's own
 /// environment, as if typed before it, so it is displayed, recorded, edited and kept from run to
@@ -47,6 +48,8 @@ pub enum Patch {
     Offload,
     /// Cross-entropy over some rows of large logits at a time.
     CrossEntropy,
+    /// The head of this shape is fused with its cross-entropy, over some rows at a time.
+    Head(HeadShape),
     /// PyTorch's cache is emptied between training and evaluation.
     EmptyCache,
     /// FSDP divides its parameters again behind forward.
@@ -78,6 +81,7 @@ impl Patch {
             Patch::Load => "load",
             Patch::Offload => "offload",
             Patch::CrossEntropy => "cross_entropy",
+            Patch::Head(_) => "head",
             Patch::EmptyCache => "empty_cache",
             Patch::Reshard => "reshard",
             Patch::ShardsInBf16 => "shards",
@@ -114,6 +118,7 @@ impl Patch {
             Some(("load", "cpu")) => Some(Patch::Load),
             Some(("offload", "cpu")) => Some(Patch::Offload),
             Some(("cross_entropy", "chunked")) => Some(Patch::CrossEntropy),
+            Some(("head", shape)) => Some(Patch::Head(shape.parse().ok()?)),
             Some(("empty_cache", "phases")) => Some(Patch::EmptyCache),
             Some(("reshard", "on")) => Some(Patch::Reshard),
             Some(("shards", "bf16")) => Some(Patch::ShardsInBf16),
@@ -151,8 +156,50 @@ impl fmt::Display for Patch {
             Patch::Load | Patch::Offload => f.write_str("=cpu"),
             Patch::Sharing => f.write_str("=file_system"),
             Patch::CrossEntropy => f.write_str("=chunked"),
+            Patch::Head(shape) => write!(f, "={shape}"),
             Patch::EmptyCache => f.write_str("=phases"),
         }
+    }
+}
+
+/// The shape of a model's head: of its last layer's weight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct HeadShape {
+    pub classes: u64,
+    pub width: u64,
+}
+
+impl fmt::Display for HeadShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.classes, self.width)
+    }
+}
+
+impl FromStr for HeadShape {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<HeadShape, String> {
+        let no_shape = || format!("{text:?} isn't CLASSESxWIDTH");
+        let (classes, width) = text.split_once('x').ok_or_else(no_shape)?;
+        match (classes.parse(), width.parse()) {
+            (Ok(classes), Ok(width)) => Ok(HeadShape { classes, width }),
+            (Err(_), _) | (_, Err(_)) => Err(no_shape()),
+        }
+    }
+}
+
+impl TryFrom<String> for HeadShape {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<HeadShape, String> {
+        text.parse()
+    }
+}
+
+impl From<HeadShape> for String {
+    fn from(shape: HeadShape) -> String {
+        shape.to_string()
     }
 }
 
@@ -287,6 +334,10 @@ mod tests {
             Patch::Sharing,
             Patch::EmptyCache,
             Patch::CrossEntropy,
+            Patch::Head(HeadShape {
+                classes: 50257,
+                width: 768,
+            }),
             Patch::Offload,
             Patch::Load,
             Patch::EvalOutputs(4),
@@ -301,14 +352,20 @@ mod tests {
         let value = Patch::value(&all);
         assert_eq!(
             value,
-            "recompute,amp,batch=64:32,workers=4,prefetch=1,pin_memory=off,persistent_workers=off,sharing=file_system,foreach=off,eval_outputs=4,load=cpu,offload=cpu,cross_entropy=chunked,empty_cache=phases,reshard=on,shards=bf16,gradients=buckets,budget=50,dynamic=on"
+            "recompute,amp,batch=64:32,workers=4,prefetch=1,pin_memory=off,persistent_workers=off,sharing=file_system,foreach=off,eval_outputs=4,load=cpu,offload=cpu,cross_entropy=chunked,head=50257x768,empty_cache=phases,reshard=on,shards=bf16,gradients=buckets,budget=50,dynamic=on"
         );
         command.set_env(PATCHES, Some(Word::from(&value)));
         let mut sorted = all;
         sorted.sort();
         assert_eq!(Patch::of(&command), sorted);
         // Unknown patches are skipped; the probe reports them.
-        for (value, count) in [("", 0), ("amp, ", 1), ("batch=64", 0), ("batch=a:b,amp", 1)] {
+        for (value, count) in [
+            ("", 0),
+            ("amp, ", 1),
+            ("batch=64", 0),
+            ("batch=a:b,amp", 1),
+            ("head=7,head=ax2", 0),
+        ] {
             command.set_env(PATCHES, Some(Word::from(value)));
             assert_eq!(Patch::of(&command).len(), count, "{value}");
         }

@@ -4,7 +4,7 @@
 use crate::calibration::{
     AUTOCAST_CASTS, AUTOCAST_LEAVES, CHECKPOINTING_LEAVES, OFFLOADING_LEAVES,
 };
-use crate::event::RankChange;
+use crate::event::{InChunks, RankChange};
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::ops::Add;
@@ -189,8 +189,8 @@ pub struct ActivationReduction {
     pub recomputed: bool,
     /// What the forward saves waits in RAM.
     pub offloaded: bool,
-    /// A cross-entropy is computed over some rows at a time: only a rehearsal says what that saves.
-    pub chunked: bool,
+    /// A cross-entropy, or it and its head, is computed over some rows at a time: only a rehearsal says what that saves.
+    pub chunked: InChunks,
     /// What ranks do otherwise: only a rehearsal knows what that comes to.
     pub ranks: Option<RankChange>,
     /// The optimizer goes through its parameters one after the other: only a rehearsal has its step apart from the passes.

@@ -18,7 +18,7 @@ use crate::calibration::{
     EXPANDABLE, FEW_PIECES, FEW_PIECES_NEED, FIXED, Factors, GROWTH_PER_DOUBLING, MANY_TIMES,
     OVERHEAD_NEEDED_SAFELY,
 };
-use crate::event::{Basis, InputSizes, SavedInRam};
+use crate::event::{Basis, HeadShape, InputSizes, SavedInRam};
 use crate::units::Bytes;
 
 /// From this ratio of two batches on, a line through them says more than the base does.
@@ -172,6 +172,11 @@ impl Model {
     /// The batch of the evaluation that ran out of memory, where that was rehearsed.
     pub fn samples_of_evaluation(&self) -> Option<u64> {
         self.rehearsed()?.samples_of_evaluation()
+    }
+
+    /// The head that was rehearsed as computed with its loss, some rows at a time.
+    pub fn fused_head(&self) -> Option<HeadShape> {
+        self.rehearsed()?.fused_head()
     }
 
     /// The inputs that the target's figure rests on, where it is rehearsed and they differed in size.

@@ -15,7 +15,9 @@ use super::estimate::{Allocator, Target};
 use super::replay::{AllocatorSettings, ReplayRoom, replay};
 use super::trace::{Trace, TraceEvent, TraceTemplate};
 use super::workspaces::Workspaces;
-use crate::event::{InputSizes, RankChange, Rehearsal, RehearsedVariant, SavedInRam, StepTrace};
+use crate::event::{
+    HeadShape, InputSizes, RankChange, Rehearsal, RehearsedVariant, SavedInRam, StepTrace,
+};
 use crate::units::Bytes;
 use memo::{PlayedInRoom, PlayedTraining, TrainingKey, known, note};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -236,6 +238,11 @@ impl Rehearsed {
         self.said.evaluates.then_some(self.said.batch)
     }
 
+    /// The head that was rehearsed as computed with its loss, some rows at a time.
+    pub fn fused_head(&self) -> Option<HeadShape> {
+        self.variants.iter().find_map(|(variant, _)| variant.head)
+    }
+
     /// Whether an evaluation or sampling follows before the next step, of which nothing was seen.
     pub fn is_followed_by_more(&self) -> bool {
         self.said.evaluates_next
@@ -293,7 +300,7 @@ impl Rehearsed {
                     mixed: variant.0.amp,
                     recomputed: variant.0.checkpointing,
                     offloaded: variant.0.offload,
-                    chunked: variant.0.chunked,
+                    chunked: variant.0.in_chunks(),
                     ranks: variant.0.change,
                     one_by_one: true,
                 },
@@ -557,7 +564,7 @@ impl Rehearsed {
             variant.amp == treatment.mixed
                 && variant.checkpointing == treatment.recomputed
                 && variant.offload == treatment.offloaded
-                && variant.chunked == treatment.chunked
+                && variant.in_chunks() == treatment.chunked
                 && variant.change == treatment.ranks
         })
     }

@@ -1,21 +1,26 @@
 //! A cross-entropy of a large vocabulary that is never made as a whole: by the program's own switch for a fused one, else at
-//! runtime over some rows of the logits at a time. The logits themselves stay, so the latter saves less, and says so.
+//! runtime over some rows of the logits at a time. With the head, where a rehearsal has seen that its logits go nowhere else; alone the
+//! logits themselves stay, so that saves less, and says so.
 
-use super::plan::Expectation;
+use super::plan::{Edit, Expectation, Remedy};
 use super::proposal::{Draft, Offering, Proposal};
 use super::switch::{Switch, turn_on};
+use super::verify::RejectedThing;
 use super::{NeedFrom, RemedyEffect, RemedySpec};
 use crate::diagnosis::{Cause, Phrase};
-use crate::event::{Patch, Patchable, Phase};
+use crate::event::{HeadShape, InChunks, Patch, Patchable, Phase};
 use crate::recognize::spellings::is_no;
 
-pub(super) const REMEDY: RemedySpec = RemedySpec::new(
-    'C',
-    "chunked cross-entropy",
-    RemedyEffect::LessAllocated,
-    NeedFrom::ForecastIfKnown(|_, target| target.treatment.chunked = true),
-    propose,
-);
+pub(super) const REMEDY: RemedySpec = RemedySpec {
+    rejects: Some(RejectedThing::Memory),
+    ..RemedySpec::new(
+        'C',
+        "chunked cross-entropy",
+        RemedyEffect::LessAllocated,
+        NeedFrom::ForecastIfKnown(|remedy, target| target.treatment.chunked = in_chunks(remedy)),
+        propose,
+    )
+};
 
 /// What the programs' switches need.
 const FUSED: &str = "liger_kernel";
@@ -48,7 +53,29 @@ fn by_argument(offering: &Offering<'_>) -> Result<Draft, String> {
     )
 }
 
+/// What a remedy has computed over some rows at a time.
+fn in_chunks(remedy: &Remedy) -> InChunks {
+    let is_head = |edit: &Edit| matches!(edit, Edit::Patch(Patch::Head(_)));
+    match remedy.edits.iter().any(is_head) {
+        true => InChunks::LossAndHead,
+        false => InChunks::Loss,
+    }
+}
+
+/// The head that can be computed with its loss: its logits were rehearsed to go nowhere else, and nothing speaks against it.
+fn fused_head(offering: &Offering<'_>) -> Option<HeadShape> {
+    let head = offering.predictor.fused_head()?;
+    offering.check_patch(Patch::Head(head)).ok()?;
+    Some(head)
+}
+
 fn patched(offering: &Offering<'_>, _: &Patchable) -> Result<Draft, String> {
+    if let Some(head) = fused_head(offering) {
+        return Ok(Draft::patching(
+            Patch::Head(head),
+            "loss and head in chunks of rows",
+        ));
+    }
     offering.check_patch(Patch::CrossEntropy)?;
     Ok(Draft::patching(
         Patch::CrossEntropy,
@@ -58,7 +85,8 @@ fn patched(offering: &Offering<'_>, _: &Patchable) -> Result<Draft, String> {
 
 fn propose(offering: &Offering<'_>) -> Option<Proposal> {
     let is_to_blame = offering.inputs.cause() == Some(Cause::LargeLogits);
-    let was_rehearsed = offering.predictor.has_rehearsed_chunks();
+    let was_rehearsed =
+        offering.predictor.has_rehearsed(InChunks::Loss) || fused_head(offering).is_some();
     let phase = offering.inputs.forecast.oom?.record.as_ref()?.phase;
     let helps = match phase {
         Phase::Forward | Phase::Backward | Phase::Unknown => is_to_blame || was_rehearsed,
@@ -76,6 +104,9 @@ fn propose(offering: &Offering<'_>) -> Option<Proposal> {
             "other parts of the model may be fused as well",
         ]),
         Err(_) if phase == Phase::Evaluation => Phrase::from("equal to rounding"),
+        Err(_) if fused_head(offering).is_some() => {
+            Phrase::from(["equal to rounding", "the head is computed twice"])
+        }
         Err(_) => Phrase::from(["equal to rounding", "the log-softmax is computed twice"]),
     };
     let unknown = match &fused {

@@ -17,7 +17,7 @@ use super::plan::{Expectation, Remedy};
 use super::{NeedFrom, RemedyEffect, RemedyId};
 use crate::command::CommandLine;
 use crate::diagnosis::{LittleUse, Phrase};
-use crate::event::{OomRecord, Phase, RankChange};
+use crate::event::{HeadShape, InChunks, OomRecord, Phase, RankChange};
 use crate::forecast::{
     ActivationReduction, Allocator, Estimate, Forecast, Model, Need, Observation, RecordedStep,
     Target,
@@ -292,7 +292,9 @@ impl<'a> RemedyPredictor<'a> {
             NeedFrom::FailedAllocation => Some(self.of_failed_allocation(&[remedy])),
             NeedFrom::ForecastIfKnown(_) => {
                 let target = self.target(&[remedy]);
-                if target.treatment.chunked && !self.model.is_rehearsed(&target) {
+                if target.treatment.chunked != InChunks::Nothing
+                    && !self.model.is_rehearsed(&target)
+                {
                     return None;
                 }
                 let expectation = self.together(&[remedy]);
@@ -312,11 +314,16 @@ impl<'a> RemedyPredictor<'a> {
         }
     }
 
-    /// Whether a loss in chunks was rehearsed.
-    pub fn has_rehearsed_chunks(&self) -> bool {
+    /// Whether this was rehearsed.
+    pub fn has_rehearsed(&self, chunks: InChunks) -> bool {
         let mut target = self.target(&[]);
-        target.treatment.chunked = true;
+        target.treatment.chunked = chunks;
         self.model.is_rehearsed(&target)
+    }
+
+    /// The head that was rehearsed as computed with its loss, some rows at a time.
+    pub fn fused_head(&self) -> Option<HeadShape> {
+        self.model.fused_head()
     }
 
     /// The step with these settings of the allocator and this limit of the process, where its replay says that it likely fits
@@ -522,9 +529,11 @@ impl<'a> RemedyPredictor<'a> {
             self.beside_ram(&target, &mut expectation);
         }
         let in_a_step = self.phase != Phase::Evaluation;
-        if in_a_step && (target.treatment.offloaded || target.treatment.chunked) {
+        let in_chunks = target.treatment.chunked != InChunks::Nothing;
+        if in_a_step && (target.treatment.offloaded || in_chunks) {
             let mut without = target;
-            (without.treatment.offloaded, without.treatment.chunked) = (false, false);
+            without.treatment.offloaded = false;
+            without.treatment.chunked = InChunks::Nothing;
             self.hold_to(&target, &without, &mut expectation);
         }
         expectation

@@ -112,6 +112,8 @@ pub(super) enum RejectedThing {
     Checkpoint,
     /// Where a tensor is.
     Place,
+    /// That a tensor has no memory.
+    Memory,
     /// How much memory is asked for.
     Limit,
 }

@@ -44,6 +44,8 @@ class Case:
     # measured; and the allocator's settings, beside which no segment grows.
     in_pieces: bool = False
     settings: str = ""
+    # What the patch that it offers begins with, where there is more than one.
+    patch: str = ""
     # What its command has beside the case and the model; `{scratch}` is a directory.
     words: tuple = ()
 
@@ -65,7 +67,9 @@ CASES = {
     "pieces": Case("early-release", 0.0, lambda expected: expected["needs"], is_first=False, in_pieces=True, settings="max_split_size_mb:1024"),
     "splits": Case("max-split-size", 0.0, lambda expected: expected["needs"], is_first=False, in_pieces=True),
     "emptying": Case("empty-cache", 0.0, None, is_first=False),
-    "chunked": Case("chunked-loss", 1e-4, saved, is_first=False, saves=1.0),
+    "chunked": Case("chunked-loss", 1e-4, saved, is_first=False, saves=1.0, patch="cross_entropy="),
+    "head": Case("chunked-loss", 1e-3, saved, is_first=False, saves=0.8, patch="head="),
+    "attention": Case("fused-attention", 1e-3, None, is_first=False, words=("--attn_implementation", "eager")),
 }
 MODELS = (0, 1, 2)
 MOST_OFF = 0.05
@@ -153,6 +157,8 @@ def measure(oomph, case, model, directory, results):
     if first is None or first["id"] != asked.remedy:
         reasons = {remedy["id"]: remedy["reason"] for remedy in answer["remedies"]}
         return dict(line, right=False, why=f"{asked.remedy}: {reasons.get(asked.remedy)}")
+    if not any(patch.startswith(asked.patch) for patch in first["patches"] or [""]):
+        return dict(line, right=False, why=f"{asked.remedy} by {first['patches']}, not {asked.patch}")
     recording = directory / "patched.jsonl"
     patched = said(run([oomph, "--headless", "--record", str(recording), *first["argv"]], first["patches"], first["env"]))
     results.keep(recording, f"{case} {model} patched")

@@ -5,7 +5,8 @@ use super::combined::rehearsal;
 use crate::command::CommandLine;
 use crate::diagnosis::Cause;
 use crate::event::{
-    EventKind, Hello, OomRecord, Patchable, Phase, Rehearsal, RehearsedVariant, Relief,
+    EventKind, HeadShape, Hello, OomRecord, PatchOutcome, Patchable, Patched, Phase, Rehearsal,
+    RehearsedVariant, Relief,
 };
 use crate::recognize::{ConfigFile, LaunchEnvironment, Recognized};
 use crate::remedy::{Availability, Plan, Remedy, RemedyId, recommended, remedies};
@@ -99,6 +100,83 @@ fn a_loss_in_chunks_is_offered_by_its_rehearsal_and_keeps_the_batch() {
     let (_, all) = offers(&scene, Cause::LargeLogits);
     let enter = recommended(&all, Some(Cause::LargeLogits)).unwrap();
     assert_eq!(all[enter].id, RemedyId::ChunkedLoss);
+}
+
+const HEAD: HeadShape = HeadShape {
+    classes: 50257,
+    width: 768,
+};
+
+/// The same with its head in chunks: an eighth of a gibibyte a sample.
+fn fused(head: RehearsedVariant) -> Rehearsal {
+    let mut said = logits();
+    said.variants.insert(
+        1,
+        RehearsedVariant {
+            chunked: true,
+            ..head
+        },
+    );
+    said
+}
+
+#[test]
+fn head_and_loss_are_computed_in_chunks_where_the_logits_were_seen_to_go_nowhere_else() {
+    let said = fused(RehearsedVariant {
+        head: Some(HEAD),
+        trace: Some(format!("x{} {} -2", 128 * MIB, 1024 * MIB)),
+        ..RehearsedVariant::default()
+    });
+    let events = vec![patchable(&[]), EventKind::Rehearsal(Box::new(said))];
+    let scene = ran(PLAIN, hello(1, 100, None), out(Phase::Forward), events);
+    let (command, remedy) = with(&scene, Cause::LargeLogits, RemedyId::ChunkedLoss).unwrap();
+    assert!(
+        command.contains("OOMPH_PATCHES=head=50257x768"),
+        "{command}"
+    );
+    assert!(remedy.changes.contains("loss and head in chunks of rows"));
+    assert_eq!(remedy.numerics().to_string(), "equal to rounding");
+    assert!(remedy.cost.as_str().contains("the head is computed twice"));
+    // The weight, its gradient, and 1 GiB.
+    let peak = remedy.expectation.peak.unwrap().likely;
+    assert!((gib(3.0)..gib(3.4)).contains(&peak), "{peak}");
+    let relief = remedy.expectation.relief.unwrap();
+    assert_eq!(relief.without, Some(peak + Bytes::mib(8 * (3072 - 128))));
+}
+
+#[test]
+fn where_logits_are_used_otherwise_or_the_patch_was_declined_the_loss_alone_is_in_chunks() {
+    let otherwise = fused(RehearsedVariant {
+        why_not: Some("its logits are used otherwise (argmax)".into()),
+        ..RehearsedVariant::default()
+    });
+    let events = vec![patchable(&[]), EventKind::Rehearsal(Box::new(otherwise))];
+    let scene = ran(PLAIN, hello(1, 100, None), out(Phase::Forward), events);
+    let (command, remedy) = with(&scene, Cause::LargeLogits, RemedyId::ChunkedLoss).unwrap();
+    assert!(command.contains("=cross_entropy=chunked"), "{command}");
+    let peak = remedy.expectation.peak.unwrap().likely;
+    assert!((gib(8.0)..gib(8.4)).contains(&peak), "{peak}");
+
+    let said = fused(RehearsedVariant {
+        head: Some(HEAD),
+        trace: Some(format!("x{} {} -2", 128 * MIB, 1024 * MIB)),
+        ..RehearsedVariant::default()
+    });
+    let declined = EventKind::Patch(Patched {
+        pid: Pid(100),
+        patch: "head".into(),
+        outcome: PatchOutcome::Declined,
+        words: "the model is compiled".into(),
+        relief: None,
+    });
+    let events = vec![
+        patchable(&[]),
+        declined,
+        EventKind::Rehearsal(Box::new(said)),
+    ];
+    let scene = ran(PLAIN, hello(1, 100, None), out(Phase::Forward), events);
+    let (command, _) = with(&scene, Cause::LargeLogits, RemedyId::ChunkedLoss).unwrap();
+    assert!(command.contains("=cross_entropy=chunked"), "{command}");
 }
 
 /// A head that returns its loss alone: its logits, a copy without the last word, and the log-softmax of that, 2 GiB each of 8

@@ -1,10 +1,12 @@
 """Trainings that run out of memory by what one remedy takes away: an optimizer's temporaries or its state, an evaluation's
-outputs, a checkpoint on the GPU, what a forward saves, the loss of large logits, pieces of the cache.
+outputs, a checkpoint on the GPU, what a forward saves, the loss of large logits with its head and alone, attention's scores,
+pieces of the cache.
 
     removals.py CASE MODEL [--bare] [--left BYTES] [MORE]
                                        CASE of CASES, MODEL 0, 1 or 2; --bare: on the whole card, where it does not run out;
                                        --left: what a ballast leaves to PyTorch, where the case does not say so itself;
-                                       MORE: what transformers' `TrainingArguments` takes, for `states`
+                                       MORE: what transformers' `TrainingArguments` takes, for `states`; for `attention`
+                                       --attn_implementation NAME
     removals.py --try                  small forms of all on a CPU
 
 The last line is an object of JSON: losses, what was asked of outputs, and the peaks in bytes. All is deterministic.
@@ -237,23 +239,24 @@ def offload(which):
 
 
 class Head(nn.Module):
-    """A table, a layer or two, and the cross-entropy of a large vocabulary: a decoder's end."""
+    """A table, a layer or two, and the cross-entropy of a large vocabulary: a decoder's end. `is_counted`: its logits say as
+    well how many words were right."""
 
-    def __init__(self, words, width, is_kept=False):
+    def __init__(self, words, width, is_counted=False):
         super().__init__()
         self.table, self.inner, self.head = nn.Embedding(words, width), nn.Linear(width, width), nn.Linear(width, words, bias=False)
-        self.is_kept = is_kept
+        self.is_counted = is_counted
 
     def forward(self, tokens):
         logits = self.head(nn.functional.gelu(self.inner(self.table(tokens))))
         loss = nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), tokens[:, 1:].flatten(), ignore_index=3)
-        return (loss, logits) if self.is_kept else (loss, None)
+        return (loss, (logits[:, :-1].argmax(-1) == tokens[:, 1:]).sum()) if self.is_counted else (loss, None)
 
 
 class Decoded(nn.Module):
     """A decoder of transformers', whose loss is that library's own."""
 
-    def __init__(self, words):
+    def __init__(self, words, is_counted=False):
         super().__init__()
         import transformers
 
@@ -262,31 +265,116 @@ class Decoded(nn.Module):
             vocab_size=words, hidden_size=width, intermediate_size=2 * width, num_hidden_layers=2, num_attention_heads=8,
         )
         self.inner = transformers.LlamaForCausalLM(config)
+        self.is_counted = is_counted
 
     def forward(self, tokens):
-        return self.inner(input_ids=tokens, labels=tokens).loss, None
+        said = self.inner(input_ids=tokens, labels=tokens)
+        return said.loss, said.logits.argmax(-1).sum() if self.is_counted else None
 
 
-def chunked(which):
-    """The logits and their loss are most of a step."""
-    words, rows = (500, 2) if SMALL else (100_000, 16)
-    model = (
-        lambda: Head(words, 64 if SMALL else 512),
-        lambda: Head(words, 64 if SMALL else 512, is_kept=True),
-        lambda: Decoded(words),
-    )[which]().to(DEVICE)
+class Tied(nn.Module):
+    """A decoder written out, whose head is its table's weight, under autocast."""
+
+    def __init__(self, words, width, layers=2):
+        super().__init__()
+        self.table, self.norm = nn.Embedding(words, width), nn.LayerNorm(width)
+        self.blocks = nn.ModuleList(
+            nn.TransformerEncoderLayer(width, 8, 4 * width, dropout=0.0, batch_first=True, norm_first=True) for _ in range(layers)
+        )
+        # As GPT-2 begins.
+        nn.init.normal_(self.table.weight, std=0.02)
+
+    def forward(self, tokens):
+        with torch.autocast(DEVICE, torch.bfloat16):
+            x = self.table(tokens)
+            mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1], device=x.device)
+            for block in self.blocks:
+                x = block(x, src_mask=mask, is_causal=True)
+            logits = nn.functional.linear(self.norm(x), self.table.weight)
+            return nn.functional.cross_entropy(logits[:, :-1].reshape(-1, logits.shape[-1]), tokens[:, 1:].reshape(-1)), None
+
+
+class Classifier(nn.Module):
+    """Images of a great many classes."""
+
+    def __init__(self, classes, width):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(512, width), nn.GELU(), nn.Linear(width, width), nn.GELU())
+        self.out, self.loss, self.classes = nn.Linear(width, classes), nn.CrossEntropyLoss(label_smoothing=0.1), classes
+
+    def forward(self, tokens):
+        given = torch.sin(tokens.reshape(-1, 1).float() * torch.linspace(0, 1, 512, device=tokens.device))
+        return self.loss(self.out(self.body(given)), tokens.reshape(-1)), None
+
+
+def of_logits(makes, words, rows):
+    model = makes().to(DEVICE)
     ballast = Ballast()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     losses = []
     for step in range(6):
         optimizer.zero_grad()
         tokens = (torch.arange(rows * 512, device=DEVICE) * (step + 1) % words).view(rows, 512)
-        loss, logits = model(tokens)
+        loss, right = model(tokens)
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-        del loss, logits
+        del loss, right
     return {"losses": losses, "ballast": ballast.bytes(), "fixed": 4 * bytes_of(model)}
+
+
+def chunked(which):
+    """The logits and their loss are most of a step, and something else is made of them: the loss alone is in chunks."""
+    words, rows, width = (500, 2, 64) if SMALL else (100_000, 16, 512)
+    makes = (
+        lambda: Head(words, width, is_counted=True),
+        lambda: Head(words + 24, width, is_counted=True),
+        lambda: Decoded(words, is_counted=True),
+    )[which]
+    return of_logits(makes, words, rows)
+
+
+def head(which):
+    """The logits go to their loss alone: the head is computed with it."""
+    words, rows, width = (500, 2, 64) if SMALL else (100_000, 16, 512)
+    makes = (lambda: Tied(words, width), lambda: Decoded(words), lambda: Classifier(words, width))[which]
+    return of_logits(makes, words, rows)
+
+
+def attention(which):
+    """Scores of a model whose command asks for written-out attention."""
+    import transformers
+
+    asked = sys.argv[sys.argv.index("--attn_implementation") + 1] if "--attn_implementation" in sys.argv else "eager"
+    width, heads, length, rows = (64, 2, 64, 2) if SMALL else (512, 8, 4096, 4)
+    if which == 0:
+        config = transformers.GPT2Config(
+            vocab_size=1000, n_positions=length, n_embd=width, n_layer=2, n_head=heads, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0
+        )
+    elif which == 1:
+        config = transformers.LlamaConfig(
+            vocab_size=1000, hidden_size=width, intermediate_size=2 * width, num_hidden_layers=3, num_attention_heads=heads,
+            max_position_embeddings=length,
+        )
+    else:
+        config = transformers.BertConfig(
+            vocab_size=1000, hidden_size=width, intermediate_size=2 * width, num_hidden_layers=3, num_attention_heads=heads,
+            max_position_embeddings=length, hidden_dropout_prob=0, attention_probs_dropout_prob=0,
+        )
+    kind = transformers.AutoModelForMaskedLM if which == 2 else transformers.AutoModelForCausalLM
+    model = kind.from_config(config, attn_implementation=asked).to(DEVICE)
+    ballast = Ballast(4 * GIB)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    losses = []
+    for step in range(4):
+        optimizer.zero_grad()
+        tokens = (torch.arange(rows * length, device=DEVICE) * (step + 1) % 1000).view(rows, length)
+        loss = model(input_ids=tokens, labels=tokens).loss
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        del loss
+    return {"losses": losses, "ballast": ballast.bytes()}
 
 
 class Passing(torch.autograd.Function):
@@ -384,7 +472,8 @@ def peak():
     return 0 if SMALL else torch.cuda.max_memory_allocated()
 
 
-CASES = {function.__name__: function for function in (foreach, states, outputs, load, offload, chunked, pieces, splits, emptying)}
+ALL = (foreach, states, outputs, load, offload, chunked, head, attention, pieces, splits, emptying)
+CASES = {function.__name__: function for function in ALL}
 
 
 def main(case, which):

@@ -56,6 +56,10 @@ patch/ Only where the user chose a patch at runtime, and then these change what 
     loading        checkpoints are loaded to the CPU
     offload        what a forward saves waits for the backward in RAM
     chunked        cross-entropy over some rows of large logits at a time
+    heads          a head's logits are not computed when it is called
+    unmade         what stands for them until somebody asks for them
+    derived        what is a view or a copy of it
+    head_loss      head and cross-entropy over some rows at a time
     emptying       PyTorch's cache is emptied between training and evaluation
     moving         how it is moved there and comes back
     copying        how long copies take of a step

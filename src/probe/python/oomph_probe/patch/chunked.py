@@ -145,11 +145,9 @@ class Chunks:
     def asked(self, logits: Any, target: Any, args: Any, kwargs: Any) -> dict[str, Any] | None:
         """The arguments by their names; None where torch's own is left to it."""
         try:
-            names = [name for name, _ in SIGNATURE]
-            if len(args) > len(names) or any(name not in names for name in kwargs):
+            asked, torch = self.named(args, kwargs), self.torch
+            if asked is None:
                 return None
-            asked = {**dict(SIGNATURE), **dict(zip(names, args)), **kwargs}
-            torch, weight = self.torch, asked["weight"]
             is_plain = type(logits) in self.kinds and type(target) in self.kinds and not logits.is_sparse
             if not is_plain or logits.dim() != 2 or target.dim() != 1 or len(target) != len(logits):
                 return None
@@ -157,18 +155,23 @@ class Chunks:
                 return None
             if logits.numel() * logits.element_size() < self.smallest or not logits.is_floating_point():
                 return None
-            if target.is_floating_point():
-                return None
-            if weight is not None and (type(weight) not in self.kinds or weight.requires_grad):
-                return None
-            if asked["size_average"] is not None or asked["reduce"] is not None:
-                return None
-            if asked["reduction"] not in REDUCTIONS or is_transformed(torch):
-                return None
-            return {name: asked[name] for name in ("weight", "ignore_index", "reduction", "label_smoothing")}
+            return None if target.is_floating_point() or is_transformed(torch) else asked
         except Exception:
             errors.foreseen("look at a cross-entropy")
             return None
+
+    def named(self, args: Any, kwargs: Any) -> dict[str, Any] | None:
+        """What is asked beside logits and targets, by its names; None where it is not taken."""
+        names = [name for name, _ in SIGNATURE]
+        if len(args) > len(names) or any(name not in names for name in kwargs):
+            return None
+        asked = {**dict(SIGNATURE), **dict(zip(names, args)), **kwargs}
+        weight = asked["weight"]
+        if weight is not None and (type(weight) not in self.kinds or weight.requires_grad):
+            return None
+        if asked["size_average"] is not None or asked["reduce"] is not None or asked["reduction"] not in REDUCTIONS:
+            return None
+        return {name: asked[name] for name in ("weight", "ignore_index", "reduction", "label_smoothing")}
 
     def loss(self, logits: Any, target: Any, asked: dict[str, Any]) -> Any:
         if self.note is not None:

@@ -2,10 +2,10 @@
 
 Named in OOMPH_PATCHES, separated by commas: `recompute`, `amp`, `batch=64:32`, `workers=4`, `prefetch=1`,
 `pin_memory=off`, `persistent_workers=off`, `sharing=file_system`, `foreach=off`,
-`eval_outputs=4`, `load=cpu`, `offload=cpu`, `cross_entropy=chunked`, `empty_cache=phases`, `reshard=on`, `shards=bf16`,
-`gradients=buckets`, `budget=50`, `dynamic=on`. Without the variable nothing is touched. What became of changed sources
-(source.py) is told in the same way. Each patch is applied or declines, and reports which and why. One that fails
-disables itself, and the training goes on without it.
+`eval_outputs=4`, `load=cpu`, `offload=cpu`, `cross_entropy=chunked`, `head=50257x768`, `empty_cache=phases`,
+`reshard=on`, `shards=bf16`, `gradients=buckets`, `budget=50`, `dynamic=on`. Without the variable nothing is touched.
+What became of changed sources (source.py) is told in the same way. Each patch is applied or declines, and reports which
+and why. One that fails disables itself, and the training goes on without it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ from . import (
     chunked,
     compilation,
     copying,
+    derived,
     emptying,
     foreach,
+    head_loss,
+    heads,
     loader,
     loading,
     moving,
@@ -32,6 +35,7 @@ from . import (
     purity,
     ranks,
     recompute,
+    unmade,
 )
 
 TYPE_CHECKING = False
@@ -63,6 +67,7 @@ class Patches:
         self.offload: offload.Offload | None = None
         self.emptying: emptying.EmptyCache | None = None
         self.entropy: chunked.ChunkedCrossEntropy | None = None
+        self.head: heads.FusedHead | None = None
         self.ranks = ranks.Ranks(told)
         self.compile = compilation.CompileOptions(told)
         self.edits: Any = getattr(sys.modules.get("_oomph_source"), "edits", None)
@@ -91,6 +96,8 @@ class Patches:
                 self.emptying = emptying.EmptyCache(told, value)
             elif name == chunked.NAME:
                 self.entropy = chunked.ChunkedCrossEntropy(told, value)
+            elif name == heads.NAME:
+                self.head = heads.FusedHead(told, value)
             elif name == outputs.NAME:
                 self.outputs = outputs.OutputsToRam(told, value)
             elif name == foreach.NAME:
@@ -126,6 +133,8 @@ class Patches:
             attempt(loading.NAME, self.loading.install)
         if self.entropy is not None:
             attempt(chunked.NAME, self.entropy.install)
+        if self.head is not None and not attempt(heads.NAME, self.head.install):
+            self.head.wants_roots = False
         if self.offload is not None and not attempt(offload.NAME, self.offload.install):
             self.offload.wants_roots = False
         if self.emptying is not None and not attempt(emptying.NAME, self.emptying.install):
@@ -139,12 +148,13 @@ class Patches:
             ("amp", self.amp),
             (offload.NAME, self.offload),
             (emptying.NAME, self.emptying),
+            (heads.NAME, self.head),
         )
         if any(patch is not None and patch.wants_roots for _, patch in of_roots):
             try:
                 ours = (
-                    amp, blocks, calls, chunked, copying, emptying, members, moving, offload, outcomes, precision,
-                    purity, recompute, sys.modules[__name__],
+                    amp, blocks, calls, chunked, copying, derived, emptying, head_loss, heads, members, moving, offload,
+                    outcomes, precision, purity, recompute, unmade, sys.modules[__name__],
                 )
                 calls.keep_from_compiling(ours)
                 self.outcomes.calls.watch(self.root_called)
@@ -175,6 +185,7 @@ class Patches:
             ("recompute", self.recompute),
             (offload.NAME, self.offload),
             (emptying.NAME, self.emptying),
+            (heads.NAME, self.head),
         ):
             if patch is not None and patch.wants_roots:
                 if not self.outcomes.attempt(name, patch.take_root, root, device):
@@ -208,6 +219,7 @@ class Patches:
             (loading.NAME, self.loading),
             (offload.NAME, self.offload),
             (chunked.NAME, self.entropy),
+            (heads.NAME, self.head),
             (emptying.NAME, self.emptying),
         ):
             if patch is not None and name not in self.outcomes.said:

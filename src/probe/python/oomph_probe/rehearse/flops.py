@@ -36,7 +36,7 @@ def of(name: str, args: Args) -> int:
 
 
 # Where the first factor stands.
-PRODUCTS = {"mm": 0, "bmm": 0, "_scaled_mm": 0, "addmm": 1, "baddbmm": 1}
+PRODUCTS = {"mm": 0, "bmm": 0, "_scaled_mm": 0, "addmm": 1, "addmm_": 1, "baddbmm": 1, "baddbmm_": 1}
 
 
 def convolution(given: Any, weight: Tensor, is_transposed: bool, made: Any) -> int:

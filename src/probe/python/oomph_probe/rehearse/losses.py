@@ -10,6 +10,7 @@ import types
 
 from ..common import errors
 from ..knobs.batch import is_batch
+from ..patch import unmade
 from . import callers, further, noting, outliving, outside, regions, singly
 from .effects import Stopped
 from .inputs import Shape
@@ -454,7 +455,7 @@ def comes_from(loss: Any, outputs: list[Any]) -> bool:
 
 def numbers_of(torch: Any, trace: Any, values: Any) -> list[int]:
     """The allocations of these values' tensors that are there, by their numbers."""
-    storages = {each.untyped_storage()._cdata for each in leaves_in(torch, values, 5)}
+    storages = {unmade.held_by(each).untyped_storage()._cdata for each in leaves_in(torch, values, 5)}
     alive = [(number, reference()) for number, reference in list(trace.live.items())]
     return sorted(number for number, storage in alive if storage is not None and storage._cdata in storages)
 

@@ -20,6 +20,7 @@ from _thread import get_ident
 from collections import namedtuple
 
 from ..common import errors
+from ..patch import unmade
 from . import (
     chunking,
     convolving,
@@ -74,9 +75,9 @@ MAKING = ("lift_fresh", "lift_fresh_copy", "lift")
 
 
 # What is changed about a step: activation checkpointing, autocast to bf16, what forward saves in RAM, a loss in chunks,
-# divided parameters gathered in bf16.
+# divided parameters gathered in bf16, the classes of a head that is fused with its loss.
 Changed = namedtuple(
-    "Changed", "checkpointing amp offload chunks in_bf16", defaults=(False, False, False, False, False)
+    "Changed", "checkpointing amp offload chunks in_bf16 head", defaults=(False, False, False, False, False, 0)
 )
 AS_IT_WAS = Changed()
 
@@ -159,8 +160,10 @@ class Rehearsal:
         self.offloading: offloading.Offloading | None = None
         # The program's optimizer, where it is known (optimizers.py).
         self.optimizer: Line | None = None
-        # The largest log-softmax over rows of logits.
-        self.log_softmax = 0
+        # The largest log-softmax over rows of logits, and its classes.
+        self.log_softmax = self.classes = 0
+        # The loss in chunks, where that is tried.
+        self.chunking: chunking.Chunking | None = None
         # The most bytes of one that is as large as values say, which are not known.
         self.by_shares = 0
         # Copies of compiled modules that allocate what their graphs do, and how many graphs were taken so; whether some
@@ -187,6 +190,8 @@ class Rehearsal:
         self.weights, self.trained = copier.weights, copier.trained
         self.flags = copier.flags
         given = self.arguments(mode)
+        if variant.changed.chunks:
+            self.chunking = chunking.Chunking(torch, call.device, *variant.batch or (1, 1), variant.changed.head)
         self.has_copied(module)
         if variant.changed.checkpointing:
             if not recomputing.recompute(torch, module, self.trace):
@@ -204,16 +209,16 @@ class Rehearsal:
                 if each.requires_grad:
                     each.register_post_accumulate_grad_hook(self.has_gradient)
         self.begin_trace()
-        chunks = chunking.Chunking(torch, call.device, *variant.batch or (1, 1)) if variant.changed.chunks else None
+        chunks: Any = contextlib.nullcontext() if self.chunking is None else self.chunking
         if call.is_evaluation:
             self.are_there(given)
-            with chunks if chunks is not None else contextlib.nullcontext():
+            with chunks:
                 return self.evaluated(module, *given)
         if call.is_evaluated_first:
             module.train()
         for left in range(MOST_CARRIED, -1, -1):
             self.are_there(given)
-            with chunks if chunks is not None else contextlib.nullcontext():
+            with chunks:
                 carried = self.step(module, given, left > 0)
             if not carried:
                 break
@@ -225,6 +230,8 @@ class Rehearsal:
             del carried, value
             self.trace = Trace(call.device)
             self.begin_trace()
+        if self.chunking is not None:
+            self.chunking.is_of_use()
         return self.trace
 
     def begin_trace(self) -> None:
@@ -323,6 +330,8 @@ class Rehearsal:
             self.values.are(copy, original)
         self.copier.small.clear()
         recurrent.replace(self.torch, module, self.sequences, self.add_operations)
+        if self.chunking is not None:
+            self.chunking.take(module)
         # An evaluation's graphs keep nothing for a backward.
         if self.variant.changed == AS_IT_WAS and not self.call.is_evaluated_first:
             original = self.call.module()
@@ -409,6 +418,8 @@ class Rehearsal:
             several: Any = scalars
             loss: Tensor = sum(several[1:], several[0])
             return loss
+        if self.variant.changed.head:
+            raise Stopped("its loss is not known")
         logits = max(tensors, key=lambda each: each.numel())
         return usual_loss(torch, logits)
 
@@ -451,6 +462,9 @@ class Rehearsal:
             pass
 
         def __torch_dispatch__(_: Any, func: Any, types: Any, args: Args = (), kwargs: Kwargs | None = None) -> Any:
+            if unmade.KINDS and not unmade.KINDS.isdisjoint(types):
+                # It has no memory: what it makes of itself comes here again.
+                return NotImplemented
             if func is which_device:
                 # Two calls of three: a fake knows it without torch's way through all modes.
                 return args[0].device
@@ -591,7 +605,9 @@ class Rehearsal:
             taken = convolving.workspace(self.torch.float32, name, args, tensors[0])
             self.trace.take_if_there_is_room(taken)
         if name == LOG_SOFTMAX and args[0].dim() == 2:
-            self.log_softmax = max(self.log_softmax, tensors[0].untyped_storage().nbytes())
+            taken = tensors[0].untyped_storage().nbytes()
+            if taken > self.log_softmax:
+                self.log_softmax, self.classes = taken, args[0].shape[1]
         if name in SOFTMAX and args[0].device == device:
             self.trace.allocate_for_a_moment(softmax_takes(name, args))
 

@@ -142,7 +142,8 @@ class Work:
 
     def would_end_in_time(self, spent: float) -> bool:
         """Whether the next of them would."""
-        until = SECOND if self.left[0] in (CHECKPOINTED, CHUNKED) else REFINED
+        variant, _ = self.left[0]
+        until = SECOND if self.left[0] == CHECKPOINTED or variant.chunks else REFINED
         return spent + self.next_takes <= until * self.slack
 
     def said(self, error: BaseException | None, pid: int) -> Line:
@@ -317,7 +318,11 @@ class Work:
                 self.changes = self.in_other_ways(one, batch, at)
                 self.traces, self.fixed = [(at, trace.words)], one.fixed_sizes()
                 if one.log_softmax > chunking.WORTH * trace.peak:
-                    self.left.insert(1, CHUNKED)
+                    self.left[1:1] = self.in_chunks(one.classes)
+            if one.chunking is not None and one.chunking.head() is not None:
+                # It has no logits to be taken in chunks.
+                said["head"] = one.chunking.head()
+                self.left = [each for each in self.left if each != CHUNKED]
             say(said, sizes.by_one(trace.words, at, one.fixed_sizes()), trace, one.outlive, batch / at)
             self.told_by(said, one, trace)
         except losses.NoLoss:
@@ -328,6 +333,12 @@ class Work:
             errors.foreseen("rehearse a step")
             said["why_not"] = words_of(error)
         return said
+
+    def in_chunks(self, classes: int) -> list[tuple[Changed, int]]:
+        """The loss in chunks, and before it with the head: a program that was not called with gradients yet has none
+        that is patched, and what is compiled is left alone."""
+        has_head = not (self.call.is_evaluation or self.call.is_compiled or self.line.get("compiled"))
+        return [(Changed(chunks=True, head=classes), FIRST), CHUNKED] if has_head else [CHUNKED]
 
     def told_by(self, said: Line, one: rehearsal.Rehearsal, trace: Trace) -> None:
         """What else a variant says."""
