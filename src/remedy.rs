@@ -21,6 +21,7 @@ mod empty_cache;
 mod expandable_segments;
 mod expectation;
 mod fused_attention;
+mod fused_optimizer;
 mod host_limit;
 mod inputs;
 mod load_to_cpu;
@@ -122,6 +123,8 @@ remedies! {
     Wait: wait,
     /// An optimizer that steps through its parameters one by one.
     NoForeach: no_foreach,
+    /// An optimizer that steps in one kernel.
+    FusedOptimizer: fused_optimizer,
     /// A checkpoint loaded to the CPU.
     LoadToCpu: load_to_cpu,
     /// An evaluation's outputs in RAM.

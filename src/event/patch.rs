@@ -40,6 +40,8 @@ pub enum Patch {
     Sharing,
     /// Optimizers that left the choice to torch step through their parameters one by one.
     Foreach,
+    /// They step in one kernel.
+    Fused,
     /// An evaluation of transformers' Trainer moves its outputs to RAM after so many batches.
     EvalOutputs(u32),
     /// `torch.load` to the CPU.
@@ -77,6 +79,7 @@ impl Patch {
             Patch::PersistentWorkers => "persistent_workers",
             Patch::Sharing => "sharing",
             Patch::Foreach => "foreach",
+            Patch::Fused => "fused",
             Patch::EvalOutputs(_) => "eval_outputs",
             Patch::Load => "load",
             Patch::Offload => "offload",
@@ -115,6 +118,7 @@ impl Patch {
             Some(("persistent_workers", "off")) => Some(Patch::PersistentWorkers),
             Some(("sharing", "file_system")) => Some(Patch::Sharing),
             Some(("foreach", "off")) => Some(Patch::Foreach),
+            Some(("fused", "on")) => Some(Patch::Fused),
             Some(("load", "cpu")) => Some(Patch::Load),
             Some(("offload", "cpu")) => Some(Patch::Offload),
             Some(("cross_entropy", "chunked")) => Some(Patch::CrossEntropy),
@@ -149,7 +153,7 @@ impl fmt::Display for Patch {
             | Patch::Prefetch(most)
             | Patch::EvalOutputs(most)
             | Patch::Budget(most) => write!(f, "={most}"),
-            Patch::Reshard | Patch::Dynamic => f.write_str("=on"),
+            Patch::Reshard | Patch::Dynamic | Patch::Fused => f.write_str("=on"),
             Patch::ShardsInBf16 => f.write_str("=bf16"),
             Patch::GradientsInBuckets => f.write_str("=buckets"),
             Patch::PinMemory | Patch::PersistentWorkers | Patch::Foreach => f.write_str("=off"),
@@ -342,6 +346,7 @@ mod tests {
             Patch::Load,
             Patch::EvalOutputs(4),
             Patch::Foreach,
+            Patch::Fused,
             Patch::PersistentWorkers,
             Patch::Dynamic,
             Patch::Budget(50),
@@ -352,7 +357,7 @@ mod tests {
         let value = Patch::value(&all);
         assert_eq!(
             value,
-            "recompute,amp,batch=64:32,workers=4,prefetch=1,pin_memory=off,persistent_workers=off,sharing=file_system,foreach=off,eval_outputs=4,load=cpu,offload=cpu,cross_entropy=chunked,head=50257x768,empty_cache=phases,reshard=on,shards=bf16,gradients=buckets,budget=50,dynamic=on"
+            "recompute,amp,batch=64:32,workers=4,prefetch=1,pin_memory=off,persistent_workers=off,sharing=file_system,foreach=off,fused=on,eval_outputs=4,load=cpu,offload=cpu,cross_entropy=chunked,head=50257x768,empty_cache=phases,reshard=on,shards=bf16,gradients=buckets,budget=50,dynamic=on"
         );
         command.set_env(PATCHES, Some(Word::from(&value)));
         let mut sorted = all;

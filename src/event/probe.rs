@@ -355,6 +355,9 @@ pub struct OptimizerRecord {
     /// The program said nothing of it: torch chooses.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub foreach_by_default: bool,
+    /// And its check allows a fused step.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub may_fuse: bool,
     pub fused: bool,
     pub amsgrad: bool,
     pub momentum: bool,

@@ -302,6 +302,15 @@ impl<'a> RecordedStep<'a> {
         })
     }
 
+    /// The step in one kernel, where torch chooses and allows it.
+    pub fn fused(&self) -> Option<OptimizerStep> {
+        let is_allowed = self.record.foreach_by_default && self.record.may_fuse;
+        (is_allowed && self.optimizer.can_be_fused()).then(|| OptimizerStep {
+            temporaries: self.optimizer.temporaries(self.record, StepLoop::Fused),
+            ..self.as_it_is
+        })
+    }
+
     /// Whether the peak of forward and backward is known, without which nothing says that the next ones fit beside the state.
     pub fn knows_passes(&self) -> bool {
         self.passes.is_some()

@@ -102,6 +102,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "patch/derived.py",
     "patch/emptying.py",
     "patch/foreach.py",
+    "patch/fused.py",
     "patch/head_loss.py",
     "patch/heads.py",
     "patch/loader.py",

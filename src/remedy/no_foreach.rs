@@ -30,17 +30,24 @@ fn without(
     let instead = step.one_by_one().ok_or_else(|| {
         format!("the program itself sets foreach in {class}: foreach=False there")
     })?;
-    let (now, then) = (step.needs(&step.as_it_is), step.needs(&instead));
-    if (now - then).0 as f64 <= WORTH * now.0 as f64 {
-        return Err(format!(
-            "{class} then needs as much: one parameter is most of them, or another moment is the peak"
-        ));
-    }
+    is_worth_it(step, &instead)?;
     let shown = format!("foreach=False in {class}");
     Ok((Draft::patching(Patch::Foreach, &shown), instead))
 }
 
-fn expected(
+/// Whether the step then needs less, or why not.
+pub(super) fn is_worth_it(step: &RecordedStep<'_>, instead: &OptimizerStep) -> Result<(), String> {
+    let (now, then) = (step.needs(&step.as_it_is), step.needs(instead));
+    match (now - then).0 as f64 <= WORTH * now.0 as f64 {
+        true => Err(format!(
+            "{} then needs as much: one parameter is most of them, or another moment is the peak",
+            step.class()
+        )),
+        false => Ok(()),
+    }
+}
+
+pub(super) fn expected(
     offering: &Offering<'_>,
     step: &RecordedStep<'_>,
     instead: &OptimizerStep,
@@ -56,16 +63,26 @@ fn expected(
         step.knows_passes(),
     );
     let (now, then) = (step.as_it_is.temporaries, instead.temporaries);
+    let then = match then {
+        Bytes::ZERO => "no temporaries".into(),
+        then => format!("temporaries of {then}"),
+    };
     expected
         .words
-        .push("; ", format!("temporaries of {then} instead of {now}"));
+        .push("; ", format!("{then} instead of {now}"));
     expected
 }
 
-fn propose(offering: &Offering<'_>) -> Option<Proposal> {
+/// The step that ran out with the temporaries of foreach.
+pub(super) fn foreach_step<'a>(offering: &Offering<'a>) -> Option<RecordedStep<'a>> {
     let record = offering.inputs.forecast.oom?.record.as_ref()?;
-    let step = RecordedStep::new(record)
-        .filter(|step| record.phase == Phase::Optimizer && step.step_loop() == StepLoop::Foreach)?;
+    let step = RecordedStep::new(record)?;
+    let has_them = record.phase == Phase::Optimizer && step.step_loop() == StepLoop::Foreach;
+    has_them.then_some(step)
+}
+
+fn propose(offering: &Offering<'_>) -> Option<Proposal> {
+    let step = foreach_step(offering)?;
     let (draft, expectation) = match without(offering, &step) {
         Ok((draft, instead)) => (Ok(draft), expected(offering, &step, &instead)),
         Err(why) => (Err(why), Expectation::default()),

@@ -249,6 +249,7 @@ impl RemedyId {
         matches!(
             self,
             RemedyId::NoForeach
+                | RemedyId::FusedOptimizer
                 | RemedyId::ChunkedLoss
                 | RemedyId::FusedAttention
                 | RemedyId::CompileBudget

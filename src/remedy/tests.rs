@@ -391,6 +391,7 @@ fn the_published_names_of_remedies_stay() {
         "without",
         "together",
         "no-foreach",
+        "fused-optimizer",
         "outputs-to-ram",
         "load-to-cpu",
         "offload",

@@ -56,6 +56,7 @@ def saved(expected):
 
 CASES = {
     "foreach": Case("no-foreach", 1e-6, lambda expected: expected["within"][0]),
+    "fused": Case("fused-optimizer", 1e-6, lambda expected: expected["within"][0], is_first=False),
     # It changes the numbers, and says so: the losses are only to be near.
     "states": Case(
         "optimizer", 0.02, lambda expected: expected["needs"], is_first=False,

@@ -27,8 +27,14 @@ def by_optimizer(cls, **settings):
         losses.append(loss.item())
         with test_optimizers.Made() as made:
             optimizer.step()
-    groups = optimizer.state_dict()["param_groups"]
-    return {"losses": losses, "temporaries": made.most - max(made.now, 0), "foreach": [group["foreach"] for group in groups]}
+    saved = optimizer.state_dict()
+    groups = saved["param_groups"]
+    return {
+        "losses": losses, "temporaries": made.most - max(made.now, 0), "foreach": [group["foreach"] for group in groups],
+        "groups": repr(groups),
+        "state": [sorted((name, str(value.dtype), str(value.device), float(value.max()) if name == "step" else 0)
+                         for name, value in each.items() if value is not None) for each in saved["state"].values()],
+    }
 
 
 def compiled():

@@ -41,6 +41,32 @@ class Foreach(unittest.TestCase):
         self.assertEqual(patched["patches"]["foreach"][0], "declined")
 
 
+class Fused(unittest.TestCase):
+    def test_the_losses_are_those_of_foreach_to_rounding_and_there_are_no_temporaries(self):
+        for optimizer in ("adamw", "sgd"):
+            with self.subTest(optimizer):
+                foreach, patched = run(optimizer + "-foreach"), run(optimizer, "fused=on")
+                for with_foreach, without in zip(foreach["losses"], patched["losses"]):
+                    self.assertAlmostEqual(with_foreach, without, delta=5e-6 * abs(with_foreach))
+                # Steps that are counted, and nothing as large as a layer.
+                self.assertLess(patched["temporaries"], 64 * 64 * 4)
+                self.assertGreater(foreach["temporaries"], 8 * 64 * 64 * 4)
+                outcome, words = patched["patches"]["fused"]
+                self.assertEqual(outcome, "applied")
+                self.assertIn("sgd" if optimizer == "sgd" else "adam", words)
+
+    def test_a_checkpoint_is_that_of_an_unpatched_run(self):
+        bare, patched = run("adamw"), run("adamw", "fused=on")
+        self.assertEqual(bare["groups"], patched["groups"])
+        self.assertEqual(bare["state"], patched["state"])
+
+    def test_what_is_typed_or_has_no_fused_form_stays(self):
+        for program in ("adamw-foreach", "radam"):
+            bare, patched = run(program), run(program, "fused=on")
+            self.assertEqual((bare["losses"], bare["temporaries"]), (patched["losses"], patched["temporaries"]))
+            self.assertEqual(patched["patches"]["fused"][0], "declined")
+
+
 class OutputsToRam(unittest.TestCase):
     def test_an_evaluation_says_the_same_and_keeps_few_batches(self):
         bare, patched = run("trainer"), run("trainer", "eval_outputs=2")

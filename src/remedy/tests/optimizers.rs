@@ -323,6 +323,39 @@ fn temporaries_that_are_torchs_choice_are_taken_away_at_runtime_by_their_sum() {
 }
 
 #[test]
+fn a_step_in_one_kernel_is_offered_beside_it_where_torch_allows_one() {
+    let found = |record: OptimizerRecord| {
+        let scene = out(Phase::Optimizer, 22.5, by_default(record, Some(10.2)));
+        let findings = [finding(&scene)];
+        let command = scene.state.run().unwrap().command.clone();
+        let all = remedies(&command, &inputs(&scene, &findings));
+        let fused = all
+            .into_iter()
+            .find(|remedy| remedy.id == RemedyId::FusedOptimizer)?;
+        Some((Plan::new(&command, &[&fused]).command, fused))
+    };
+    // As of an earlier probe, or where torch has no kernel for these parameters.
+    assert!(found(adamw(5.0, 5.0, 5.0)).is_none());
+    let may_fuse = OptimizerRecord {
+        may_fuse: true,
+        ..adamw(5.0, 5.0, 5.0)
+    };
+    let (command, remedy) = found(may_fuse).unwrap();
+    assert!(remedy.is_offered(), "{remedy:?}");
+    assert_eq!(command.env_value("OOMPH_PATCHES").unwrap(), "fused=on");
+    assert_eq!(remedy.changes, "patched at runtime: fused=True in AdamW");
+    assert_eq!(remedy.numerics(), "equal to rounding");
+    let said = &remedy.expectation;
+    // Forward and backward beside the state are now the peak.
+    assert_eq!(said.peak.unwrap().likely, gib(10.2) + gib(10.0));
+    let words = said.words.as_str();
+    assert!(
+        words.contains("no temporaries instead of 5.00 GiB"),
+        "{words}"
+    );
+}
+
+#[test]
 fn forward_and_backward_have_to_fit_beside_the_state_as_well() {
     // They had come to 14 without a state of 10.
     let scene = out(

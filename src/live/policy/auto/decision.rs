@@ -155,6 +155,7 @@ impl AutoOptions {
                 | RemedyId::FusedAttention
                 | RemedyId::EmptyCache
                 | RemedyId::NoForeach
+                | RemedyId::FusedOptimizer
                 | RemedyId::OutputsToRam
                 | RemedyId::LoadToCpu
                 | RemedyId::DataloaderWorkers

@@ -53,6 +53,7 @@ patch/ Only where the user chose a patch at runtime, and then these change what 
     loader         another batch size for DataLoaders
     arguments      fewer workers of DataLoaders, fewer batches in advance, no pinned memory
     foreach        optimizers step through their parameters one by one
+    fused          they step in one kernel
     loading        checkpoints are loaded to the CPU
     offload        what a forward saves waits for the backward in RAM
     chunked        cross-entropy over some rows of large logits at a time

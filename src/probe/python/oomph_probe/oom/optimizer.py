@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 
 from ..common import frames, objects
+from ..patch import fused
 from ..rehearse import optimizers, own_kernels
 
 TYPE_CHECKING = False
@@ -77,9 +78,12 @@ class Sizes:
             # Where neither is asked for, torch takes foreach for parameters that all lie on a GPU.
             line["foreach"] = True
             line["foreach_by_default"] = True
+            if fused.may_be(self.torch, self.optimizer):
+                line["may_fuse"] = True
         if id(self.optimizer) in own_kernels.of(self.torch, frames.outwards(sys._getframe(1))):
             line["foreach"] = False
             line.pop("foreach_by_default", None)
+            line.pop("may_fuse", None)
         line.update(self.bytes)
         for name in ("trained", "elements", "small", "largest", "factored", "stated"):
             line[name] = getattr(self, name)

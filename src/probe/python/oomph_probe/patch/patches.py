@@ -1,7 +1,7 @@
 """Patches applied at runtime: which ones the user chose.
 
 Named in OOMPH_PATCHES, separated by commas: `recompute`, `amp`, `batch=64:32`, `workers=4`, `prefetch=1`,
-`pin_memory=off`, `persistent_workers=off`, `sharing=file_system`, `foreach=off`,
+`pin_memory=off`, `persistent_workers=off`, `sharing=file_system`, `foreach=off`, `fused=on`,
 `eval_outputs=4`, `load=cpu`, `offload=cpu`, `cross_entropy=chunked`, `head=50257x768`, `empty_cache=phases`,
 `reshard=on`, `shards=bf16`, `gradients=buckets`, `budget=50`, `dynamic=on`. Without the variable nothing is touched.
 What became of changed sources (source.py) is told in the same way. Each patch is applied or declines, and reports which
@@ -23,6 +23,7 @@ from . import (
     derived,
     emptying,
     foreach,
+    fused,
     head_loss,
     heads,
     loader,
@@ -62,6 +63,7 @@ class Patches:
         self.arguments = arguments.LoaderArguments(told)
         self.sharing: str | None = None
         self.foreach: foreach.NoForeach | None = None
+        self.fused: fused.FusedSteps | None = None
         self.outputs: outputs.OutputsToRam | None = None
         self.loading: loading.LoadToCpu | None = None
         self.offload: offload.Offload | None = None
@@ -102,6 +104,8 @@ class Patches:
                 self.outputs = outputs.OutputsToRam(told, value)
             elif name == foreach.NAME:
                 self.foreach = foreach.NoForeach(told, value)
+            elif name == fused.NAME:
+                self.fused = fused.FusedSteps(told, value)
             elif name in ranks.WANTED:
                 self.ranks.choose(name, value)
             elif name in (compilation.BUDGET, compilation.DYNAMIC):
@@ -127,6 +131,8 @@ class Patches:
             attempt(arguments.SHARING, arguments.share_by, self.outcomes, self.sharing)
         if self.foreach is not None:
             attempt(foreach.NAME, self.foreach.install)
+        if self.fused is not None:
+            attempt(fused.NAME, self.fused.install)
         if self.outputs is not None:
             attempt(outputs.NAME, self.outputs.install)
         if self.loading is not None:
@@ -215,6 +221,7 @@ class Patches:
             ("amp", self.amp),
             ("batch", self.loader),
             (foreach.NAME, self.foreach),
+            (fused.NAME, self.fused),
             (outputs.NAME, self.outputs),
             (loading.NAME, self.loading),
             (offload.NAME, self.offload),
