@@ -50,6 +50,7 @@ mod own_settings;
 mod pinned_memory;
 mod prefetch_queue;
 mod printed_phase;
+mod private_pools;
 mod ranks;
 mod shared_memory;
 mod situation;

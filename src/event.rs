@@ -45,7 +45,8 @@ pub use peak_activity::PeakActivity;
 pub use probe::{
     BackwardReading, BesideSteps, FreeBlocks, Gathering, GrowingLine, Hello, LineText, LineUsage,
     LoadedCheckpoint, MemoryKind, ModelBytes, NOT_IN_WSL, NOT_ON_MIG, OomRecord, OptimizerRecord,
-    Phase, Pool, ProbeDevice, Sample, SourceLine, SourceText, Step, StepReading, Structure,
+    Phase, Pool, PrivatePool, ProbeDevice, Sample, SourceLine, SourceText, Step, StepReading,
+    Structure,
 };
 pub use process_host::{HostActivity, HostGrowthSpot, LoaderSettings, ProcessHost};
 pub use run::{

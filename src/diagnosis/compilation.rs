@@ -3,9 +3,9 @@
 
 use super::finding::{because, with_figures};
 use super::oom_context::OomContext;
+use super::private_pools;
 use super::situation::Situation;
 use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
-use crate::units::Bytes;
 
 pub(super) const CAUSE: CauseSpec =
     CauseSpec::new("compiling or CUDA graphs", examine).explains_capacity();
@@ -57,12 +57,12 @@ fn examine(case: &OomContext) -> Option<Finding> {
         Some(figures) => with_figures(what, figures),
         None => Phrase::from(format!("{what}.")),
     };
-    let pools = pools(case);
+    let pools = private_pools::sum(case);
     Some(
         case.finding(Cause::Compilation, Certainty::Likely, headline)
             .says(says)
             .says(format!("It is {}.", call.shown()))
-            .says_if(pools.map(|bytes| format!("{bytes} is in private pools.")))
+            .says_if(private_pools::sentence(case).map(|words| format!("{words}.")))
             .shows(pools.map(|bytes| ("private pools", bytes)))
             .advises([
                 advice,
@@ -72,13 +72,10 @@ fn examine(case: &OomContext) -> Option<Finding> {
     )
 }
 
-fn pools(case: &OomContext) -> Option<Bytes> {
-    case.oom.report.as_ref()?.private_pools
-}
-
 /// Graphs were recorded before, and what lies in their pools is missing now.
 fn in_pools(case: &OomContext) -> Option<Finding> {
-    let (pools, reserved, requested) = (pools(case)?, case.reserved?, case.requested?);
+    let pools = private_pools::sum(case)?;
+    let (reserved, requested) = (case.reserved?, case.requested?);
     let share = pools.fraction_of(case.capacity?)?;
     let would_do = case.free? + pools >= requested;
     if share < NOTABLE_POOLS || !would_do {
@@ -95,6 +92,7 @@ fn in_pools(case: &OomContext) -> Option<Finding> {
     Some(
         case.finding(Cause::Compilation, certainty, headline)
             .says("A CUDA graph has a private pool, which nothing else can use; each shape of the input has a graph of its own.")
+            .says_if(private_pools::sentence(case).map(|words| format!("{words}.")))
             .says_if(case.failed())
             .shows([("private pools", pools)])
             .advises([

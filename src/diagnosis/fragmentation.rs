@@ -151,8 +151,6 @@ fn given_back(case: &OomContext) -> Option<Bytes> {
 }
 
 fn private_pools(case: &OomContext) -> Option<String> {
-    let pooled = case.oom.report.as_ref()?.private_pools?;
-    Some(format!(
-        "{pooled} is in private pools (CUDA graphs), which nothing else can use."
-    ))
+    let words = super::private_pools::sentence(case)?;
+    Some(format!("{words}. Nothing else can use them."))
 }

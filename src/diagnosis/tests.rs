@@ -8,6 +8,7 @@ mod forecasts;
 mod host;
 mod leaks;
 mod messages;
+mod pools;
 mod ranks;
 mod rehearsals;
 mod trainings;

@@ -3,6 +3,7 @@
 
 use super::finding::{because, with_figures};
 use super::oom_context::OomContext;
+use super::private_pools;
 use super::{Cause, CauseSpec, Certainty, Finding, Help};
 
 pub(super) const CAUSE: CauseSpec =
@@ -25,11 +26,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
     }
     let (free, requested) = (case.largest_free?, case.requested?);
     let figures = format!("{free} in one piece, {requested} requested");
-    let pools = case
-        .oom
-        .report
-        .as_ref()
-        .and_then(|report| report.private_pools);
+    let pools = private_pools::sentence(case);
     Some(
         case.finding(
             Cause::UnusedBlock,
@@ -38,7 +35,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
         )
         .says("PyTorch gives a block only to the stream and the pool that it belongs to.")
         .says(NOT_MENDED)
-        .says_if(pools.map(|bytes| format!("{bytes} is in private pools (CUDA graphs).")))
+        .says_if(pools.map(|words| format!("{words}.")))
         .says_if(case.failed_where())
         .shows([("largest free piece", free)])
         .advises([

@@ -335,6 +335,19 @@ pub struct FreeBlocks {
     pub bytes: Bytes,
 }
 
+/// A pool of the allocator's that serves no other allocations: a CUDA graph's, or one of the program's own.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PrivatePool {
+    /// PyTorch's id of it.
+    pub pool: [u64; 2],
+    pub reserved: Bytes,
+    pub allocated: Bytes,
+    /// The line that allocated the most of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<SourceLine>,
+}
+
 /// The size of a model's parameters on the device that ran out of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelBytes {
@@ -449,6 +462,9 @@ pub struct OomRecord {
     /// Free blocks by size.
     #[serde(default)]
     pub free_blocks: Vec<FreeBlocks>,
+    /// Private pools, the largest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub private_pools: Vec<PrivatePool>,
     /// The lines with the most live memory, most first.
     #[serde(default)]
     pub lines: Vec<LineUsage>,

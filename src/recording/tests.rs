@@ -93,6 +93,7 @@ fn oom(seconds: f64) -> Event {
         limit: None,
         largest_free: None,
         free_blocks: Vec::new(),
+        private_pools: Vec::new(),
         lines: Vec::new(),
         growing: Vec::new(),
         stack: Vec::new(),

@@ -86,6 +86,7 @@ fn oom(allocated: u64, reserved: u64, requested: u64, free: u64) -> OomIncident 
             limit: None,
             largest_free: None,
             free_blocks: Vec::new(),
+            private_pools: Vec::new(),
             lines: Vec::new(),
             growing: Vec::new(),
             stack: Vec::new(),

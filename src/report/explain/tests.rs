@@ -204,6 +204,7 @@ fn what_held_the_memory_is_named_line_by_line() {
         limit: None,
         largest_free: None,
         free_blocks: Vec::new(),
+        private_pools: Vec::new(),
         lines: vec![
             LineUsage {
                 line: at("/w/fit.py", 31, "forward"),

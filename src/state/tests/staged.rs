@@ -161,6 +161,7 @@ pub(crate) fn record(
         limit: None,
         largest_free: None,
         free_blocks: Vec::new(),
+        private_pools: Vec::new(),
         lines: Vec::new(),
         growing: Vec::new(),
         stack: Vec::new(),

@@ -27,6 +27,21 @@ def holdings(blocks, kinds=None, by_size=True):
     return [(of["line"]["line"], of["bytes"], of["blocks"]) for of in lines], known, alike
 
 
+class PrivatePools(unittest.TestCase):
+    def test_each_has_what_is_reserved_for_it_and_the_line_that_allocated_the_most(self):
+        segments = [
+            {"segment_pool_id": (0, 0), "blocks": [block(9 * MIB, frame(1))]},
+            {"segment_pool_id": (1, 0), "blocks": [block(3 * MIB, frame(31)), block(2 * MIB, frame(7)), block(1 * MIB, state="inactive")]},
+            {"segment_pool_id": (0, 2), "blocks": [block(8 * MIB)]},
+            {"segment_pool_id": (1, 0), "blocks": [block(1 * MIB, frame(31))]},
+            {"blocks": [block(5 * MIB)]},
+        ]
+        first, second = snapshot.private_pools(segments, Own())
+        self.assertEqual(first, {"pool": [0, 2], "reserved": 8 * MIB, "allocated": 8 * MIB})
+        self.assertEqual((second["pool"], second["reserved"], second["allocated"]), ([1, 0], 7 * MIB, 6 * MIB))
+        self.assertEqual(second["line"]["line"], 31)
+
+
 class BlocksWithoutAStack(unittest.TestCase):
     def test_in_a_forward_they_are_of_the_lines_that_made_others_of_their_size(self):
         widen, attend = frame(32), frame(28)

@@ -42,6 +42,30 @@ def free_blocks(segments: Segments) -> tuple[int, list[Line]]:
     return largest, table
 
 
+def private_pools(segments: Segments, owners: Owners) -> list[Line]:
+    """Pools that serve no other allocations (CUDA graphs', the program's own), the largest first: what is reserved for
+    each, what of it is allocated, and the line that allocated the most of that, as far as stacks were recorded."""
+    pools: dict[Any, list[Any]] = {}
+    for segment in segments:
+        pool = tuple(segment.get("segment_pool_id", (0, 0)))
+        if pool != (0, 0):
+            pools.setdefault(pool, []).append(segment)
+    found = []
+    for pool, parts in pools.items():
+        blocks = [block for segment in parts for block in segment["blocks"]]
+        held: dict[Any, int] = {}
+        for own, _, block in placed(parts, owners):
+            held[own] = held.get(own, 0) + block["size"]
+        line: Line = {
+            "pool": list(pool), "reserved": sum(block["size"] for block in blocks),
+            "allocated": sum(block["size"] for block in blocks if block["state"] != "inactive"),
+        }
+        if held:
+            line["line"] = frames.line_of(*max(held, key=lambda own: held[own]))
+        found.append(line)
+    return sorted(found, key=lambda line: -line["reserved"])[:MAX_LINES]
+
+
 def upper_bound(size: int) -> int:
     """The smallest power of two that is not below `size`."""
     return 1 << max(size - 1, 0).bit_length()

@@ -45,7 +45,7 @@ FULL_EVERY = 5.0
 # In addition the first OOM of each place in the program, up to so many places.
 PLACES = 32
 # The parts that are slow to collect.
-EXPENSIVE = ("largest_free", "free_blocks", "lines", "growing", "progress", "model", "optimizer", "gathering",
+EXPENSIVE = ("largest_free", "free_blocks", "private_pools", "lines", "growing", "progress", "model", "optimizer", "gathering",
     "loading", "zero", "gradients",
 )
 
@@ -360,6 +360,9 @@ class Records:
         segments = self.torch.cuda.memory._snapshot(device)["segments"]
         segments = [segment for segment in segments if segment.get("device", device) == device]
         record["largest_free"], record["free_blocks"] = snapshot.free_blocks(segments)
+        pools = snapshot.private_pools(segments, self.owners)
+        if pools:
+            record["private_pools"] = pools
         self.segments = segments
         try:
             kinds, _ = self.structure.kinds({})
