@@ -3,11 +3,20 @@
 predicted, and what was so. One GPU, where sharded ones have one rank; with `--ranks 2` those alone, under torchrun on two.
 
     python3 tests/gpu/compiled.py --oomph target/release/oomph --results FILE [--ranks 2] [--seconds 480] [--at-once 4]
-                                  [--only KIND …] [--changes] [--report]
+                                  [--only KIND …] [--changes | --caught] [--report]
 
-Each runs once for its peak, then with less than that: 1/1.2 (mostly out in backward or the optimizer's step) and 1/2 (in forward).
-`--changes` runs what ranks or compiled graphs can do otherwise (CHANGES) against what was said of it, in place of relaunches.
-Beside it `gpt-wrapped` catches an OOM, bare twice and under oomph, for its losses. A run that is cut off goes on where it was.
+Each runs once for its peak, then with less than that: 1/1.2 (mostly out in backward) and 1/2 (in forward); those whose optimizer's
+step is their peak with a little less (TIMES_OF), which that step runs out with. In place of relaunches `--changes` runs what ranks or
+compiled graphs can do otherwise (CHANGES) against what was said of it, and `--caught` has a training catch an OOM (CAUGHT), bare
+twice and under oomph, for its losses. A run that is cut off goes on where it was.
+
+In parts of one to two minutes:
+
+    --only gpt-optimizer gpt-large-optimizer-compiled                    out in the optimizer's step, one GPU
+    --ranks 2 --only fsdp2-optimizer                                     the same, two GPUs
+    --ranks 2 --only fsdp1-grad          --ranks 2 --only fsdp2-blocks-recompute
+    --caught --only gpt-wrapped          --ranks 2 --caught --only ddp
+    --changes --only gpt-wrapped bert    --ranks 2 --changes --only ddp fsdp2          --ranks 2 --changes --only fsdp2-whole fsdp1-grad
 """
 import argparse
 import json
@@ -31,8 +40,13 @@ TIMES = (1.2, 2.0)
 SECONDS = 150
 SHARDED = (
     "ddp", "ddp-compiled", "compiled-ddp", "blocks-ddp", "fsdp2-blocks", "fsdp2-blocks-bf16", "fsdp2-blocks-wrapped",
-    "fsdp2-blocks-recompute", "fsdp2-compiled", "fsdp1", "fsdp1-blocks", "fsdp1-grad", "fsdp2", "fsdp2-bf16", "fsdp2-recompute", "fsdp2-whole", "fsdp2-large",
+    "fsdp2-blocks-recompute", "fsdp2-compiled", "fsdp1", "fsdp1-blocks", "fsdp1-grad", "fsdp2", "fsdp2-bf16", "fsdp2-recompute",
+    "fsdp2-whole", "fsdp2-large", "fsdp2-optimizer",
 )
+# Where the optimizer's step is the peak: less of it than its temporaries are.
+TIMES_OF = {"gpt-optimizer": (1.1,), "gpt-large-optimizer-compiled": (1.1,), "fsdp2-optimizer": (1.1,)}
+# Those that catch an OOM.
+CAUGHT = ("gpt-wrapped", "gpt-blocks", "ddp", "fsdp2")
 
 
 # What ranks or compiled graphs can do otherwise, each with the patch and the remedy.
@@ -41,7 +55,10 @@ CHANGES = {
     "fsdp2": [("shards=bf16", "shards-in-bf16")],
     "fsdp2-whole": [("reshard=on", "reshard")],
     "fsdp1-grad": [("reshard=on", "reshard")],
+    "fsdp1": [("shards=bf16", "shards-in-bf16")],
     "gpt-wrapped": [("budget=50", "compile-budget")],
+    # Of other lengths in each step, for which its graphs are compiled again.
+    "bert": [("dynamic=on", "compile-dynamic")],
 }
 
 
@@ -58,11 +75,13 @@ def kinds():
 
 
 RANKS = 1
+TINY = False
 
 
 def command(kind, *words):
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(RANKS)] if RANKS > 1 else []
-    return [sys.executable, *launcher, str(PROGRAM), "--kind", kind, "--batch-size", str(batch_of(kind)), *map(str, words)]
+    small = ["--tiny", "--width", "512", "--steps", "3", "--backend", "eager"] if TINY else []
+    return [sys.executable, *launcher, str(PROGRAM), "--kind", kind, "--batch-size", str(batch_of(kind)), *small, *map(str, words)]
 
 
 def objects(text):
@@ -168,9 +187,10 @@ def read(recording):
     return {**line, "runs": runs, "notes": notes[:4]}
 
 
-def caught(oomph, peak):
+def caught(oomph, kind, peak):
     # Less than twice the batch takes, and more than the graph does that is compiled for any batch afterwards.
-    words = command("gpt-wrapped", "--cap", "%.3f" % (1.5 * peak / GIB), "--caught", 2)
+    # Small models are mostly weights.
+    words = command(kind, "--cap", "%.3f" % (1.5 * peak / GIB), "--caught", 128 if TINY else 2)
     first, again = last(run(words)), last(run(words))
     with tempfile.TemporaryDirectory() as home:
         done, recording = under_oomph(oomph, words, home)
@@ -189,19 +209,20 @@ def measure(args, results, end):
                 line = bare(kind)
                 results.add(**{**line, "kind": kind, "what": "bare"})
             peak = results.find(kind=kind, what="bare").get("peak")
-            for times in args.times if peak else ():
+            relaunches = peak and not (args.changes or args.caught)
+            for times in args.times or TIMES_OF.get(kind, TIMES) if relaunches else ():
                 if time.monotonic() < end and not results.has(kind=kind, what="bare-out", times=times):
                     results.add(kind=kind, what="bare-out", times=times, **bare_out(kind, peak / times / GIB))
-                if time.monotonic() < end and not args.changes and not results.has(kind=kind, what="relaunch", times=times):
+                if time.monotonic() < end and not results.has(kind=kind, what="relaunch", times=times):
                     line = relaunched(args.oomph, kind, times, peak, lambda kept, name=f"{kind}-{times}": results.keep(kept, name))
                     results.add(kind=kind, what="relaunch", times=times, **line)
             for patch, remedy in CHANGES.get(kind, ()) if peak and args.changes else ():
                 if time.monotonic() < end and not results.has(kind=kind, what="change", patch=patch):
-                    line = change(args.oomph, kind, patch, remedy, args.times[0], peak,
+                    line = change(args.oomph, kind, patch, remedy, (args.times or TIMES)[0], peak,
                                   lambda kept, name=f"{kind}-{remedy}": results.keep(kept, name))
                     results.add(kind=kind, what="change", **line)
-            if kind == "gpt-wrapped" and not args.changes and peak and time.monotonic() < end and not results.has(what="caught"):
-                results.add(kind=kind, what="caught", **caught(args.oomph, peak))
+            if args.caught and peak and time.monotonic() < end and not results.has(kind=kind, what="caught"):
+                results.add(kind=kind, what="caught", **caught(args.oomph, kind, peak))
         except Exception as error:
             print(kind, repr(error)[:300], file=sys.stderr, flush=True)
 
@@ -216,8 +237,8 @@ def report(results):
             print("%-18s bare failed: %s" % (line["kind"], line.get("stderr", "")[-160:]))
         if line["what"] == "caught":
             told = "losses as bare %s (two bare runs alike %s)" % (line["same"], line["bare_same"])
-            print("caught: %s, status %s, rehearsed %s" % (
-                told if line["failed"] else "NOTHING SHOWN: the bare run had no out-of-memory to go on behind",
+            print("%-18s caught: %s, status %s, rehearsed %s" % (
+                line["kind"], told if line["failed"] else "NOTHING SHOWN: the bare run had no out-of-memory to go on behind",
                 line["status"], line["rehearsed"]))
         if line["what"] == "change":
             bare_losses = (results.find(kind=line["kind"], what="bare") or {}).get("losses")
@@ -234,17 +255,26 @@ def report(results):
         error = "%+.1f %%" % (100 * (predicted - peak) / peak) if predicted and peak else "-"
         print("%-18s /%.1f %-9s %s steps %d peak %.2f predicted %s to exit %.1f s; %s %s" % (
             line["kind"], line["times"], line.get("phase", "no OOM"), "went on" if went_on(line) else "STOPPED", line["steps"],
-            (peak or 0) / GIB, error, line.get("to_exit", 0), line.get("why_not") or ("rehearsed" if line.get("rehearsed") else ""),
+            (peak or 0) / GIB, error, line.get("to_exit", 0), line.get("why_not") or known(line),
             " ".join(line.get("argv", ())[-4:]) if line.get("rehearsed") else "; ".join(line["notes"])[:200]))
     for name, lines in groups.items():
         out = [line for line in lines if line.get("phase")]
         errors = [abs(line["predicted"] - line["peak"]) / line["peak"]
-                  for line in out if line.get("predicted") and line.get("peak") and line.get("rehearsed")]
-        print("%s: rehearsed %d of %d, first relaunch went on %d; peak off by %s %% in the median, %s at the 95th percentile; "
+                  for line in out if line.get("predicted") and line.get("peak")]
+        # The optimizer's step alone may be too much: then nothing is said to fit, and nothing is begun.
+        stays = sum(line["runs"] == 1 and any("no remedy" in note for note in line["notes"]) for line in out)
+        print("%s: known %d of %d, first relaunch went on %d, nothing fits %d; peak off by %s %% in the median, %s at the 95th percentile; "
               "to exit %s s in the median" % (
-                  name, sum(bool(line.get("rehearsed")) for line in out), len(out), sum(map(went_on, out)),
+                  name, sum(bool(known(line)) for line in out), len(out), sum(map(went_on, out)), stays,
                   *(round(100 * (quantile(errors, share) or 0), 1) for share in (0.5, 0.95)),
                   quantile([line["to_exit"] for line in out if "to_exit" in line], 0.5)))
+
+
+def known(line):
+    """How its need was known: an optimizer's step is summed, everything else rehearsed."""
+    if line.get("rehearsed"):
+        return "rehearsed"
+    return "summed" if line.get("phase") == "optimizer" and line.get("predicted") else ""
 
 
 def went_on(line):
@@ -258,17 +288,21 @@ def main():
     parser.add_argument("--seconds", type=float, default=480, help="nothing is begun after so many")
     parser.add_argument("--ranks", type=int, default=1, help="GPUs of each training")
     parser.add_argument("--at-once", type=int, default=4, help="trainings that share the GPU")
-    parser.add_argument("--times", type=float, nargs="*", default=TIMES)
+    parser.add_argument("--times", type=float, nargs="*", help="in place of 1.2 and 2")
     parser.add_argument("--only", nargs="*")
     parser.add_argument("--changes", action="store_true", help="what ranks or graphs can do otherwise, in place of relaunches")
+    parser.add_argument("--caught", action="store_true", help="losses behind an OOM that was caught, in place of relaunches")
+    parser.add_argument("--tiny", action="store_true", help="small models that inductor does not compile, for a paper_card.py in front")
     parser.add_argument("--report", action="store_true")
     args = parser.parse_args()
-    global RANKS
-    RANKS = args.ranks
+    global RANKS, TINY
+    RANKS, TINY = args.ranks, args.tiny
     if RANKS > 1:
         args.only = args.only or SHARDED
     if args.changes:
         args.only = [kind for kind in args.only or kinds() if kind in CHANGES]
+    if args.caught:
+        args.only = [kind for kind in args.only or kinds() if kind in CAUGHT]
     results = Results(args.results)
     if not args.report:
         measure(args, results, time.monotonic() + args.seconds)

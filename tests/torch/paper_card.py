@@ -453,7 +453,6 @@ def answer_questions(torch, card):
     for name in (
         "set_device", "empty_cache", "synchronize", "manual_seed", "manual_seed_all", "reset_peak_memory_stats",
         "reset_max_memory_allocated", "ipc_collect", "set_rng_state", "set_rng_state_all",
-        "set_per_process_memory_fraction",
     ):
         # Torch's compiler tells functions apart by what they are: each is one of its own.
         said[name] = nothing()
@@ -466,7 +465,13 @@ def answer_questions(torch, card):
         if hasattr(cuda.random, name):
             setattr(cuda.random, name, answer)
     cuda.memory.get_allocator_backend = lambda: "native"
-    cuda.memory.get_per_process_memory_fraction = lambda *_: 1.0
+    whole = card.size
+
+    def bound(fraction, device=None):
+        card.size = int(whole * fraction)
+
+    cuda.set_per_process_memory_fraction = cuda.memory.set_per_process_memory_fraction = bound
+    cuda.memory.get_per_process_memory_fraction = lambda *_: card.size / whole
     cuda.memory._record_memory_history = nothing()
     cuda.memory._snapshot = lambda *_: {"segments": [], "device_traces": [], "allocator_settings": {}}
     torch._C._cuda_memoryStats = card.stats

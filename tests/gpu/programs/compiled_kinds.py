@@ -216,14 +216,18 @@ KINDS = {
     "fsdp2-whole": ("decoder", True, 24, lambda model, args: fsdp2(model, args, reshards=False)),
     "fsdp2-large": ("huge", False, 2, lambda model, args: fsdp2(model, args, torch.bfloat16)),
     "fsdp1-blocks": ("decoder", False, 24, fsdp1_blocks),
-    # Parameters and gradients fit, and the optimizer's states do not.
+    # Another length in each step, and graphs that are compiled for each.
+    "bert": ("bert", True, 32, wrapped),
+    # Forward and backward fit, and the optimizer's step does not, of which some is temporary unless it is compiled.
     "gpt-optimizer": ("huge", True, 1, wrapped),
+    "gpt-large-optimizer-compiled": ("huge", True, 1, wrapped),
+    "fsdp2-optimizer": ("huge", False, 1, fsdp2),
 }
 
 
 def made(args):
     name = KINDS[args.kind][0]
-    small = dict(layers=2, width=64, vocabulary=100, length=32) if args.tiny else {}
+    small = dict(layers=2, width=args.width, vocabulary=100, length=32) if args.tiny else {}
     if name in ("decoder", "logits", "recompute", "bert", "breaking"):
         model = grid.Tokens(name != "bert", recompute=name == "recompute", **small)
         return {"logits": Logits, "breaking": Breaking}.get(name, lambda inner: inner)(model)
@@ -259,6 +263,7 @@ def main():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--backend", default="inductor")
     parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--width", type=int, default=64, help="of tiny ones: from 512 on their tensors are told in MiB")
     args = parser.parse_args()
     if args.device == "cuda":
         torch.cuda.set_device(own_gpu())
@@ -270,7 +275,7 @@ def main():
     model = KINDS[args.kind][3](made(args).to(args.device), args)
     has_loss = KINDS[args.kind][0] != "logits"
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    if args.kind == "gpt-optimizer-compiled":
+    if args.kind.endswith("-optimizer-compiled"):
         optimizer.step = torch.compile(optimizer.step, backend=args.backend)
     losses = []
     compute = torch.compile(loss_of, backend=args.backend) if args.kind == "gpt-function" else loss_of
