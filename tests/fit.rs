@@ -562,3 +562,50 @@ fn a_number_that_the_first_run_contradicts_is_not_searched_for() {
     assert!(!answer.contains("largest"), "{answer}");
     assert_eq!(done.status.code(), Some(1), "{said}");
 }
+
+/// What nothing predicts is measured: a run with each patch beside one of the command as it is.
+#[test]
+fn patches_are_measured_at_the_batch_of_the_command() {
+    let demo = ["--batch-size", "96", "--scenario", "none", "--steps", "50"];
+    let done = fit(
+        &["--patch", "budget=50,recompute", "--steps", "3", "--json"],
+        &demo,
+    );
+    let said = text(&done.stderr);
+    assert!(done.status.success(), "{said}");
+    assert!(
+        said.contains("as it is, with budget=50, with recompute"),
+        "{said}"
+    );
+    let answer: Value = serde_json::from_slice(&done.stdout).expect("one JSON object");
+    let runs = answer["patches"].as_array().expect("runs");
+    let of = |place: usize, field: &str| runs[place][field].clone();
+    assert_eq!(runs.len(), 3, "{answer}");
+    let peak = |place| of(place, "peak").as_u64().expect("a peak");
+    // There is no compiler in the simulated torch.
+    let words = of(1, "not_applied");
+    assert!(
+        words.as_str().is_some_and(|why| !why.is_empty()),
+        "{answer}"
+    );
+    assert_eq!(of(2, "patch"), "recompute", "{answer}");
+    assert_eq!(
+        (of(2, "fits"), of(2, "not_applied")),
+        (Value::from(true), Value::Null)
+    );
+    assert!(peak(2) * 2 < peak(0), "{answer}");
+    assert!(of(2, "seconds_per_step").as_f64() > Some(0.0), "{answer}");
+    // Nothing that was measured helps: no success.
+    let none = fit(&["--patch", "budget=25", "--steps", "2"], &demo);
+    let said = text(&none.stdout);
+    assert_eq!(none.status.code(), Some(1), "{said}");
+    assert!(said.contains("not applied:"), "{said}");
+}
+
+#[test]
+fn what_is_no_patch_is_refused() {
+    let done = fit(&["--patch", "budget"], &["--batch-size", "8"]);
+    let said = text(&done.stderr);
+    assert!(said.contains("budget=50"), "{said}");
+    assert_eq!(done.status.code(), Some(125), "{said}");
+}

@@ -9,18 +9,20 @@ use crate::command::CommandLine;
 use crate::config;
 use crate::live::FitOptions;
 use crate::live::policy::fit::{AT_MOST, Fit, search};
+use crate::live::policy::measure::MeasurePatches;
 use crate::live::print;
 use crate::live::session::changes::write_copies;
 use crate::live::session::earlier;
 use crate::live::session::inputs::SessionInputs;
 use crate::live::{self, Ending, OWN_FAILURE, SessionConfig};
 use crate::recognize::LaunchEnvironment;
-use crate::remedy::{Which, places_written};
+use crate::remedy::{Which, places_written, with_argument};
 use crate::supervise;
 use anyhow::Context;
 use nix::sys::stat::SFlag;
 use std::fs::DirBuilder;
 use std::io::{self, BufRead, IsTerminal, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
@@ -46,6 +48,9 @@ pub(super) fn run(fit: FitOptions, command: CommandLine) -> anyhow::Result<Endin
         print::complain(&format!("fit: {lack}; nothing was run"));
         return Ok(Ending::Code(OWN_FAILURE));
     }
+    if !fit.patch.is_empty() {
+        return measure(&fit, config);
+    }
     let (mut known, _) = SessionInputs::at_start(&config::read(&config.command.cwd));
     known.look(&config.command, None);
     known.read_text(&config.command);
@@ -68,10 +73,7 @@ pub(super) fn run(fit: FitOptions, command: CommandLine) -> anyhow::Result<Endin
     if !warn(&fit) {
         return Ok(Ending::Code(OWN_FAILURE));
     }
-    // The program's standard output becomes our standard error before the keeper is started.
-    let answer = nix::unistd::dup(io::stdout()).context("cannot duplicate standard output")?;
-    nix::unistd::dup2_stdout(io::stderr()).context("cannot redirect standard output")?;
-    fit.standard_output = Some(answer);
+    fit.standard_output = Some(take_standard_output()?);
     config.command = fit.trial();
     if fit.uses_copies() {
         let made = copies.make();
@@ -79,6 +81,45 @@ pub(super) fn run(fit: FitOptions, command: CommandLine) -> anyhow::Result<Endin
         written.map_err(|why| anyhow::anyhow!("fit: {why}"))?;
     }
     live::run_to_end(config, Some(Box::new(fit)))
+}
+
+/// The program's standard output becomes our standard error, before the keeper is started; the answer goes to the one it was.
+fn take_standard_output() -> anyhow::Result<OwnedFd> {
+    let answer = nix::unistd::dup(io::stdout()).context("cannot duplicate standard output")?;
+    nix::unistd::dup2_stdout(io::stderr()).context("cannot redirect standard output")?;
+    Ok(answer)
+}
+
+/// Runs the command as it is, and with each patch.
+fn measure(options: &FitOptions, mut config: SessionConfig) -> anyhow::Result<Ending> {
+    let replaced = options.replace.iter();
+    config.command = replaced.fold(config.command.clone(), |command, (name, value)| {
+        with_argument(&command, name, value)
+    });
+    let with: Vec<String> = options
+        .patch
+        .iter()
+        .map(|patch| format!("with {patch}"))
+        .collect();
+    let text = format!(
+        "oomph: fit really runs the program, {} times for {} optimizer steps each (up to {} while memory still grows): as it is, {}.\n",
+        options.patch.len() + 1,
+        options.steps,
+        options.steps.saturating_mul(AT_MOST),
+        with.join(", "),
+    );
+    if !may_run(options, &config.command, text) {
+        return Ok(Ending::Code(OWN_FAILURE));
+    }
+    let answer = take_standard_output()?;
+    let policy = MeasurePatches::new(
+        config.command.clone(),
+        &options.patch,
+        options.steps,
+        options.json,
+        answer,
+    );
+    live::run_to_end(config, Some(Box::new(policy)))
 }
 
 /// The directory for edited copies of config files, which is removed at the end.
@@ -112,7 +153,7 @@ impl Drop for TrialCopies {
     }
 }
 
-/// Prints what will happen, and asks for confirmation on a terminal. Whether to continue.
+/// Says what the search will do. Whether to continue.
 fn warn(fit: &Fit) -> bool {
     let (options, mut text) = (&fit.options, String::new());
     let (from, least) = (fit.from(), fit.least_steps());
@@ -125,8 +166,13 @@ fn warn(fit: &Fit) -> bool {
     if let Some(failed) = fit.failed_before() {
         text.push_str(&format!("oomph: {failed}; these runs look for less.\n"));
     }
+    may_run(options, &fit.trial(), text)
+}
+
+/// Prints what will happen, and where the program may write; asks for confirmation on a terminal. Whether to continue.
+fn may_run(options: &FitOptions, trial: &CommandLine, mut text: String) -> bool {
     text.push_str("oomph: it may write files (checkpoints, logs) to its usual places");
-    let places = places_written(&fit.trial());
+    let places = places_written(trial);
     if let Some((name, value)) = places.first() {
         text.push_str(&format!(", here {name} {}", print::line(value)));
     }

@@ -101,7 +101,8 @@ impl Patch {
         words.filter_map(|word| Patch::parse(word.trim())).collect()
     }
 
-    fn parse(word: &str) -> Option<Patch> {
+    /// One as [`PATCHES`] has it.
+    pub fn parse(word: &str) -> Option<Patch> {
         match word.split_once('=') {
             None if word == "recompute" => Some(Patch::Recompute),
             None if word == "amp" => Some(Patch::Amp),

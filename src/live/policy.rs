@@ -4,6 +4,7 @@
 pub(crate) mod auto;
 pub(crate) mod check;
 pub(crate) mod fit;
+pub(crate) mod measure;
 
 use super::session::changes::{ChangeFate, NextRun};
 use super::{Ending, OnOom};

@@ -8,7 +8,7 @@ use super::{FollowUp, OnStep, Policy, RunSummary};
 use crate::calibration::NON_TORCH_USUAL;
 use crate::command::CommandLine;
 use crate::diagnosis;
-use crate::event::{Exit, GivenChange, GivenSize, Knobs};
+use crate::event::{Exit, GivenChange, GivenSize, Knobs, Patch};
 use crate::forecast::{Allocator, Observation, Rehearsed};
 use crate::live::Ending;
 use crate::live::policy::fit::seen_inputs::SeenInputs;
@@ -43,6 +43,9 @@ pub struct FitOptions {
     /// Replace an argument in these runs only: output_dir=/tmp/fit
     #[arg(long, value_name = "NAME=VALUE", value_parser = replacement)]
     pub replace: Vec<(String, String)>,
+    /// Measure these patches at runtime in place of a batch, a run each beside the command as it is: budget=50,budget=25,dynamic=on
+    #[arg(long, value_name = "PATCHES", value_delimiter = ',', value_parser = patch, conflicts_with_all = ["arg", "room"])]
+    pub patch: Vec<Patch>,
     /// Answer for GPUs with this much memory, from one run on this one: 24GiB,40GiB,80GiB
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = size)]
     pub room: Vec<Bytes>,
@@ -77,6 +80,11 @@ fn percent(text: &str) -> Result<f64, String> {
         Ok(percent) if (0.0..=50.0).contains(&percent) => Ok(percent),
         Ok(_) | Err(_) => Err("choose a share between 0 and 50 percent".into()),
     }
+}
+
+fn patch(text: &str) -> Result<Patch, String> {
+    let names = "write them as OOMPH_PATCHES has them, such as budget=50 or dynamic=on";
+    Patch::parse(text.trim()).ok_or_else(|| names.into())
 }
 
 fn size(text: &str) -> Result<Bytes, String> {
