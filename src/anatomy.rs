@@ -3,17 +3,21 @@
 //!
 //! Read from a traced step (`event::StepTrace`); pure.
 
+mod carried;
+mod category;
 mod excess;
 mod growth;
 mod holdings;
 
+pub use category::{Category, KEPT, KEPT_BRIEF};
 pub use excess::{ExcessOf, RankExcess};
 pub use growth::{GrownLine, GrownModule, StepGrowth};
 pub use holdings::{
     FlameNode, Holding, WithoutLine, by_category, by_line, categories_over_time, flame,
+    not_in_a_module,
 };
 
-use crate::event::{BlockOrigin, MemoryKind, Phase, PhaseStart, StepTrace};
+use crate::event::{BlockOrigin, Phase, PhaseStart, StepTrace};
 use crate::forecast::replay::handed_out;
 use crate::forecast::trace::places_of;
 use crate::forecast::trace::{BadTrace, BlockLayout, Trace, TraceEvent};
@@ -24,8 +28,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The allocator rounds what is asked for up to this.
 const ROUNDING: u64 = 512;
-/// Of torch: where `Module.to` and `Module.cuda` move what a module has.
-const MODULE_FILE: &str = "torch/nn/modules/module.py";
 
 /// One step. A position in it is a number of events that have happened: 0 is its beginning.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,14 +138,35 @@ impl StepAnatomy {
             origins: step.origins.clone(),
             modules: step.modules.clone(),
         };
-        if let Some(first) = first_of_a_module(&anatomy, &blocks) {
+        if let Some(first) = category::first_of_a_module(&anatomy, &blocks) {
             anatomy.begin_with_loading(first);
         }
+        let again = category::recomputations(&anatomy, &blocks);
         for (block, origin) in blocks.iter_mut().zip(origins) {
             block.origin = origin;
-            block.category = category_of(&anatomy, block);
+            block.category = category::category_of(&anatomy, block, &again);
         }
         anatomy.blocks = blocks;
+        // One that ended early has not called all of them.
+        if !anatomy.failed {
+            carried::take_modules(&mut anatomy, None);
+        }
+        Ok(anatomy)
+    }
+
+    /// The same of one of these traced steps: which modules made what a step that ran out of memory began with is told by the latest
+    /// whole one.
+    ///
+    /// # Errors
+    ///
+    /// As [`StepAnatomy::new`].
+    pub fn among(step: &StepTrace, traces: &StepTraces) -> Result<StepAnatomy, BadTrace> {
+        let mut anatomy = StepAnatomy::new(step)?;
+        let whole = traces.all().rfind(|trace| !trace.failed);
+        let whole = whole.filter(|_| step.failed);
+        if let Some(whole) = whole.and_then(|trace| StepAnatomy::new(trace).ok()) {
+            carried::take_modules(&mut anatomy, Some(&whole));
+        }
         Ok(anatomy)
     }
 
@@ -151,7 +174,7 @@ impl StepAnatomy {
     /// ran out of memory, or else the latest.
     pub fn of_oom(traces: &StepTraces) -> Option<StepAnatomy> {
         let trace = traces.failed().or_else(|| traces.last())?;
-        StepAnatomy::new(trace).ok()
+        StepAnatomy::among(trace, traces).ok()
     }
 
     /// The trace of the first step begins with the process: until the model is called it has loaded its weights and data, which
@@ -230,102 +253,15 @@ impl StepAnatomy {
 
     /// The phase that a position belongs to; not known before the first event.
     pub fn phase(&self, position: usize) -> Phase {
+        let number = self.phase_number(position);
+        number.map_or(Phase::Unknown, |number| self.phases[number].phase)
+    }
+
+    /// Its place in [`StepAnatomy::phases`].
+    fn phase_number(&self, position: usize) -> Option<usize> {
         // Asked of every block: with gradient accumulation there are many phases.
         let begun = (self.phases).partition_point(|start| start.from <= position);
-        let latest = begun.checked_sub(1).map(|at| self.phases[at].phase);
-        latest.unwrap_or(Phase::Unknown)
-    }
-}
-
-/// What a block is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Category {
-    Parameters,
-    Gradients,
-    OptimizerState,
-    /// Parameters that are not trained: the base model under LoRA, a teacher.
-    Frozen,
-    /// Made in the forward pass and kept for the backward pass.
-    Activations,
-    /// Made and freed within one phase.
-    Temporaries,
-    /// The rest: inputs, buffers, and what nobody knows.
-    Other,
-}
-
-impl Category {
-    /// In the order in which they are drawn, what stays first.
-    pub const ALL: [Category; 7] = [
-        Category::Parameters,
-        Category::Frozen,
-        Category::OptimizerState,
-        Category::Gradients,
-        Category::Activations,
-        Category::Temporaries,
-        Category::Other,
-    ];
-
-    /// Its place in [`Category::ALL`].
-    pub fn place(self) -> usize {
-        let at = Category::ALL.iter().position(|other| *other == self);
-        at.unwrap_or(Category::ALL.len() - 1)
-    }
-
-    pub fn title(self) -> &'static str {
-        match self {
-            Category::Parameters => "parameters",
-            Category::Gradients => "gradients",
-            Category::OptimizerState => "optimizer state",
-            Category::Frozen => "frozen weights",
-            Category::Activations => "activations",
-            Category::Temporaries => "temporaries",
-            Category::Other => "other",
-        }
-    }
-}
-
-/// Where the first step first allocated in a module of the model; `None` for later steps, and where modules are not known.
-fn first_of_a_module(anatomy: &StepAnatomy, blocks: &[StepBlock]) -> Option<usize> {
-    let of_modules = blocks.iter().filter(|block| block.module.is_some());
-    let first = of_modules.map(|block| block.from).min();
-    first.filter(|_| anatomy.step == 1)
-}
-
-/// Whether a module itself allocated it, as it does in `.to(device)`: parameters and buffers.
-fn is_of_moved_module(anatomy: &StepAnatomy, block: &StepBlock) -> bool {
-    let origin = block.origin.map(|origin| &anatomy.origins[origin]);
-    let inside = origin.and_then(|origin| origin.inside.as_ref());
-    inside.is_some_and(|line| line.file.ends_with(MODULE_FILE))
-}
-
-/// The category of a block whose origin is known already.
-fn category_of(anatomy: &StepAnatomy, block: &StepBlock) -> Category {
-    let kind = block.origin.and_then(|origin| anatomy.origins[origin].kind);
-    match kind {
-        Some(MemoryKind::Parameters) => return Category::Parameters,
-        Some(MemoryKind::Gradients) => return Category::Gradients,
-        Some(MemoryKind::OptimizerState) => return Category::OptimizerState,
-        Some(MemoryKind::Frozen) => return Category::Frozen,
-        Some(MemoryKind::Unknown) | None => {}
-    }
-    if block.from == 0 {
-        return Category::Other;
-    }
-    let (born, freed) = (
-        anatomy.phase(block.from),
-        block.until.map(|until| anatomy.phase(until)),
-    );
-    match (born, freed) {
-        (Phase::Load, None) if is_of_moved_module(anatomy, block) => Category::Parameters,
-        (Phase::Load, Some(Phase::Load)) => Category::Temporaries,
-        (Phase::Load, _) => Category::Other,
-        (Phase::Forward, Some(freed)) if freed != Phase::Forward => Category::Activations,
-        // The step ended early: what the forward pass still holds is for the backward pass.
-        (Phase::Forward, None) if anatomy.failed => Category::Activations,
-        (_, Some(_)) => Category::Temporaries,
-        // An error is raised in the middle of an operation.
-        (_, None) if anatomy.failed => Category::Temporaries,
-        (_, None) => Category::Other,
+        begun.checked_sub(1)
     }
 }
 

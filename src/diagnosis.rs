@@ -24,6 +24,7 @@ mod fitted_growth;
 mod foreign_process;
 mod fragmentation;
 mod gpu_in_workers;
+mod growth_verdict;
 mod held_by_exception;
 mod host_figures;
 mod host_growth;
@@ -73,6 +74,7 @@ pub use finding::{
     capitalized, sum,
 };
 pub use fitted_growth::FittedGrowth;
+pub use growth_verdict::GrowthVerdict;
 pub use leak::{LeakForecast, growth_certainty, leak_forecast};
 pub use situation::{RecognizedCalls, Situation, recognized_calls};
 pub use watch::{LiveWarning, LiveWarnings, certain_leak, warnings};

@@ -9,9 +9,11 @@ pub mod markdown;
 mod offers;
 mod proof;
 pub mod text;
+mod told_apart;
 
 pub use offers::{is_of_little_use, of_little_use, offers, refused, relaunch};
 pub use proof::{RunProof, proof_words};
+pub use told_apart::{MadeByLine, told_apart};
 
 use crate::anatomy::{
     Category, Holding, ModuleHolding, StepAnatomy, StepGrowth, WithoutLine, by_category, by_line,
@@ -157,6 +159,9 @@ const BY_AUTOGRAD: &str = "made by autograd in the backward pass, where no line 
 
 const FROM_BEFORE: &str = "from before this step";
 
+/// Of what earlier steps left: it was made in some module, which none was traced in.
+pub(crate) const MODULE_NOT_SEEN: &str = "module not seen";
+
 fn in_module(name: Option<&str>) -> String {
     name.map_or_else(|| "outside of modules".into(), |name| format!("in {name}"))
 }
@@ -245,6 +250,7 @@ impl MemoryHolder {
         let is_earlier = holding.from_before.fraction_of(holding.bytes) > Some(MOST_OF_IT);
         MemoryHolder {
             place: match &holding.module {
+                None if holding.category == Category::Kept => MODULE_NOT_SEEN.into(),
                 None if is_earlier => FROM_BEFORE.into(),
                 module => in_module(module.as_deref()),
             },

@@ -88,7 +88,7 @@ fn draw_body(screen: &mut Canvas, view: &View, scene: &Scene, layout: &Layout) -
         ram::draw(&mut screen.at(area), scene.state);
     }
     if let Some(area) = layout.bar {
-        pane::breakdown::draw_bar(&mut screen.at(area), view, scene.state);
+        pane::breakdown::draw_bar(&mut screen.at(area), view, scene);
     }
     if let Some(area) = layout.headroom {
         headroom::draw_headroom(&mut screen.at(area), view, scene);

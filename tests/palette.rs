@@ -134,10 +134,11 @@ const BREAKDOWN: [Tone; 8] = [
 ];
 /// The categories of a step, as they are stacked: what stays first. Gradients are not there all the
 /// time, so that activations may lie on the optimizer's state.
-const STEP: [Tone; 6] = [
+const STEP: [Tone; 7] = [
     Tone::Parameters,
     Tone::OptimizerState,
     Tone::Gradients,
+    Tone::Kept,
     Tone::Activations,
     Tone::Cached,
     Tone::NonPytorch,
@@ -235,10 +236,11 @@ fn the_colour_blind_tell_apart_what_stands_side_by_side() {
 #[test]
 fn the_categories_of_a_report_are_told_apart_as_well() {
     const STYLE: &str = include_str!("../src/report/page/assets/page.css");
-    const NAMES: [&str; 6] = [
+    const NAMES: [&str; 7] = [
         "parameters",
         "optimizer",
         "gradients",
+        "kept",
         "activations",
         "temporaries",
         "other",

@@ -146,7 +146,12 @@ fn may_grow(block: &StepBlock) -> bool {
         | Category::Gradients
         | Category::OptimizerState
         | Category::Frozen => false,
-        Category::Activations | Category::Temporaries | Category::Other => true,
+        Category::Kept
+        | Category::Left
+        | Category::Activations
+        | Category::Recomputed
+        | Category::Temporaries
+        | Category::Other => true,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What holds memory in a step: by category, by line and by module, over time, and as a flame graph.
 
-use super::{Category, StepAnatomy, StepBlock};
+use super::{Category, KEPT, StepAnatomy, StepBlock};
 use super::{by_module, path};
 use crate::event::{Phase, SourceLine};
 use crate::units::Bytes;
@@ -190,7 +190,7 @@ pub fn flame(anatomy: &StepAnatomy, position: usize) -> Vec<FlameNode> {
         let of_module = |holding: super::ModuleHolding| Leaf {
             path: match &holding.module {
                 Some(name) => path(name),
-                None => vec!["outside of modules".into()],
+                None => vec![not_in_a_module(holding.category).into()],
             },
             category: holding.category,
             bytes: holding.bytes,
@@ -199,6 +199,22 @@ pub fn flame(anatomy: &StepAnatomy, position: usize) -> Vec<FlameNode> {
     };
     let all: Vec<&Leaf> = leaves.iter().collect();
     grown(&all, 0)
+}
+
+/// What stands in the place of a module where none is known.
+pub fn not_in_a_module(category: Category) -> &'static str {
+    match category {
+        Category::Kept => KEPT,
+        Category::Parameters
+        | Category::Frozen
+        | Category::OptimizerState
+        | Category::Gradients
+        | Category::Left
+        | Category::Activations
+        | Category::Recomputed
+        | Category::Temporaries
+        | Category::Other => "outside of modules",
+    }
 }
 
 /// The nodes of these leaves, which have the same path up to `depth`.

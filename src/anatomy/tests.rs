@@ -59,13 +59,60 @@ fn a_blocks_life_tells_what_it_is_for() {
     use Category::*;
     let expected = [
         Parameters,
-        Other,
+        Kept,
         Activations,
         Temporaries,
         Gradients,
         Temporaries,
     ];
     assert_eq!(categories, expected);
+}
+
+#[test]
+fn what_is_still_there_when_the_step_ends_is_left() {
+    let leaves = StepTrace {
+        trace: "1024 500 | 4096 100 -1 1000 2048 -1".into(),
+        ..step()
+    };
+    let anatomy = StepAnatomy::new(&leaves).expect("a step");
+    assert_eq!(anatomy.blocks[2].category, Category::Left);
+}
+
+/// Two layers and a head in the forward pass; then backward, in which layers are called again.
+#[test]
+fn what_a_backward_pass_makes_again_is_no_activation_of_the_forward_pass() {
+    let phases = [
+        Phase::Forward,
+        Phase::Backward,
+        Phase::Forward,
+        Phase::Backward,
+        Phase::Optimizer,
+    ];
+    let begins = [0, 3, 4, 6, 8];
+    let phases = phases.into_iter().zip(begins);
+    let checkpointed = StepTrace {
+        trace: "1024 | 4096 4096 4096 -1 2048 2048 -1 -2".into(),
+        phases: phases
+            .map(|(phase, from)| PhaseStart { phase, from })
+            .collect(),
+        origins: vec![origin(10, None)],
+        blocks: "1*6".into(),
+        modules: ["emb", "h.0", "head"].map(String::from).to_vec(),
+        block_modules: "0 1 2 3 2*2".into(),
+        ..step()
+    };
+    let category = |step: &StepTrace, block: usize| {
+        let anatomy = StepAnatomy::new(step).expect("a step");
+        anatomy.blocks[block].category
+    };
+    assert_eq!(category(&checkpointed, 3), Category::Activations);
+    assert_eq!(category(&checkpointed, 4), Category::Recomputed);
+    // Another forward pass of the same step begins where the first one began.
+    let accumulated = StepTrace {
+        block_modules: "0 1 2 3 1 2".into(),
+        ..checkpointed
+    };
+    assert_eq!(category(&accumulated, 4), Category::Activations);
 }
 
 #[test]
@@ -128,7 +175,7 @@ fn what_is_alive_at_the_peak_is_told_by_line() {
         (Some(10), Activations, 4096),
         (Some(3), Parameters, 1024),
         (Some(11), Gradients, 1024),
-        (None, Other, 512),
+        (None, Kept, 512),
     ];
     assert_eq!(held, expected);
     let sum: Bytes = by_category(&anatomy, anatomy.peak())
@@ -184,7 +231,7 @@ fn what_is_alive_is_told_by_module_and_repeated_ones_are_one() {
         (h("0"), 1, Activations, 4096),
         (h("0"), 1, Parameters, 1024),
         (h("1"), 1, Temporaries, 512),
-        (None, 0, Other, 512),
+        (None, 0, Kept, 512),
     ];
     let [first, second, ..] = &held[..] else {
         panic!("{held:?}");
@@ -223,7 +270,7 @@ fn a_flame_has_each_module_within_the_one_that_contains_it() {
     let anatomy = StepAnatomy::new(&of_modules()).expect("a step");
     let flame = flame(&anatomy, anatomy.peak());
     let names: Vec<&str> = flame.iter().map(|node| node.name.as_str()).collect();
-    assert_eq!(names, ["h.0", "head", "outside of modules"]);
+    assert_eq!(names, ["h.0", "head", "kept from earlier steps"]);
     assert_eq!(flame[0].children[0].name, "mlp");
     assert_eq!(flame[0].bytes, flame[0].children[0].bytes);
     let sum: Bytes = flame.iter().map(|node| node.bytes).sum();

@@ -20,7 +20,7 @@ const FEWEST: usize = 10;
 const MUCH: f64 = 0.1;
 
 /// The minimum otherwise: caches and workspaces may take that many steps to fill.
-const FEWEST_OF_LITTLE: usize = 20;
+pub(super) const FEWEST_OF_LITTLE: usize = 20;
 
 /// The maximum number of fitted baselines, evenly chosen: pairs grow quadratically.
 const MOST: usize = 96;
@@ -165,15 +165,16 @@ pub fn grows_by(run: &Run) -> Option<Bytes> {
 
 /// Whether it has grown with every step so far, and some more are needed to tell for certain whether that is a leak.
 pub fn may_grow(run: &Run) -> bool {
-    let rises = |rank: &RankState| {
-        let warm = rank.steps.baselines.iter();
-        let warm: Vec<Bytes> = warm
-            .filter(|(step, _)| *step > WARM_UP)
-            .map(|(_, baseline)| *baseline)
-            .collect();
-        warm.len() < FEWEST_OF_LITTLE && warm.len() > 2 && warm.is_sorted_by(|one, next| one < next)
-    };
-    run.ranks.iter().any(rises)
+    run.ranks.iter().any(|rank| has_risen_so_far(&rank.steps))
+}
+
+pub(super) fn has_risen_so_far(steps: &StepTrack) -> bool {
+    let warm = steps.baselines.iter();
+    let warm: Vec<Bytes> = warm
+        .filter(|(step, _)| *step > WARM_UP)
+        .map(|(_, baseline)| *baseline)
+        .collect();
+    warm.len() < FEWEST_OF_LITTLE && warm.len() > 2 && warm.is_sorted_by(|one, next| one < next)
 }
 
 /// Steps over which a baseline that stayed the same is called steady, and as many came before.

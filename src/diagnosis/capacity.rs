@@ -14,6 +14,7 @@ use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
 use super::{
     beside_training, driver_refused, leak, other_frameworks, own_settings, wrong_size, zero,
 };
+use crate::anatomy::KEPT;
 use crate::calibration::{
     AUTOCAST_LEAVES, CHECKPOINTING_LEAVES, EIGHT_BIT_ADAM_SAVES, NON_TORCH_AT_MOST,
 };
@@ -201,7 +202,11 @@ fn compared(case: &OomContext, needed: Bytes, capacity: Bytes) -> Option<Finding
             ],
         };
         let parts = parts.into_iter().filter(|(_, bytes)| *bytes > Bytes::ZERO);
-        finding = finding.shows(parts.chain([("activations + other", other)]));
+        // What has leaked is no activation of this step.
+        let kept = leak::leaked(case).map(|leaked| (KEPT, leaked.min(other)));
+        let rest = other - kept.map_or(Bytes::ZERO, |(_, bytes)| bytes);
+        let unnamed = kept.into_iter().chain([("activations + other", rest)]);
+        finding = finding.shows(parts.chain(unnamed));
     }
     finding.advice = advice(case);
     // A probe's steps tell by themselves what grows.
@@ -358,7 +363,10 @@ fn made_of(case: &OomContext, allocated: Bytes) -> Option<String> {
         // What has leaked is no activation of this step.
         return Some(match leak::leaked(case) {
             Some(leaked) => {
-                format!("{unnamed} of it is what has leaked ({leaked}) and the step's activations.")
+                let rest = unnamed - leaked;
+                format!(
+                    "{leaked} of it is {KEPT}, {rest} the step's activations and other tensors."
+                )
             }
             None => format!(
                 "{unnamed} of it is activations and other tensors that grow with the batch."

@@ -61,6 +61,9 @@ pub struct Finding {
     /// By how much it is too large without any activations: no smaller batch helps.
     #[serde(skip)]
     pub too_large_by: Option<Bytes>,
+    /// How much of what is allocated has leaked.
+    #[serde(skip)]
+    pub leaked: Option<Bytes>,
 }
 
 /// A search for what keeps memory alive that was done some steps before memory ran out.
@@ -125,6 +128,7 @@ impl Finding {
             ranks: None,
             other_process: None,
             too_large_by: None,
+            leaked: None,
         }
     }
 

@@ -6,6 +6,7 @@ use super::finding::{EarlierSearch, PartOfLeak, because, with_figures};
 use super::fitted_growth::FittedGrowth;
 use super::oom_context::OomContext;
 use super::{Cause, CauseSpec, Certainty, Finding, LittleUse, Phrase};
+use crate::anatomy::KEPT;
 use crate::calibration::{EXPANDABLE, FIXED, NON_TORCH_USUAL};
 use crate::epoch::PrintedGrowth;
 use crate::event::{GrowingLine, Retainer};
@@ -105,11 +106,14 @@ fn examine(case: &OomContext) -> Option<Finding> {
         .needed()
         .zip(case.own_room())
         .is_some_and(|(needed, room)| needed - leaked <= room);
-    let finding = case.finding(
-        Cause::Leak,
-        Certainty::likely_if(would_fit),
-        with_figures("Memory leak", grown.sum()),
-    );
+    let finding = Finding {
+        leaked: Some(leaked),
+        ..case.finding(
+            Cause::Leak,
+            Certainty::likely_if(would_fit),
+            with_figures("Memory leak", grown.sum()),
+        )
+    };
     // A search of some steps ago has seen what had leaked by then.
     let leaked_by = |step: u64| {
         let since = per_step.scale(steps.count.saturating_sub(step) as f64);
@@ -144,7 +148,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
             .says("A smaller batch leaks as much of each sample, so it only delays the OOM.")
             .says_if(growing_line(case, per_step))
             .says_if((!would_fit).then_some("Even without the leak it would not fit here."))
-            .shows_first([("leak per step", per_step), ("leaked", leaked)])
+            .shows_first([("leak per step", per_step), (KEPT, leaked)])
             .advises(advice)
             // The line that allocates what is kept is not the one that keeps it.
             .at(line),
@@ -169,11 +173,14 @@ fn of_printed(case: &OomContext, growth: PrintedGrowth) -> Finding {
         from,
         to,
     } = growth;
-    let finding = case.finding(
-        Cause::Leak,
-        Certainty::likely_if(would_fit),
-        with_figures("Memory leak", grown.sum()),
-    );
+    let finding = Finding {
+        leaked: Some(leaked),
+        ..case.finding(
+            Cause::Leak,
+            Certainty::likely_if(would_fit),
+            with_figures("Memory leak", grown.sum()),
+        )
+    };
     finding
         .says(format!(
             "By what the program printed: {from} allocated in step {from_step}, {to} in step {to_step}, about as much more with each step."
@@ -181,7 +188,7 @@ fn of_printed(case: &OomContext, growth: PrintedGrowth) -> Finding {
         .says("A smaller batch leaks as much of each sample, so it only delays the OOM.")
         .says("What keeps it is not in a log; a run under oomph shows it.")
         .says_if((!would_fit).then_some("Even without the leak it would not fit here."))
-        .shows_first([("leak per step", per_step), ("leaked", leaked)])
+        .shows_first([("leak per step", per_step), (KEPT, leaked)])
         .advises(advice())
 }
 

@@ -162,7 +162,8 @@ pub fn class_of(category: Option<Category>) -> &'static str {
         Some(Category::Parameters | Category::Frozen) => "parameters",
         Some(Category::Gradients) => "gradients",
         Some(Category::OptimizerState) => "optimizer",
-        Some(Category::Activations) | None => "activations",
+        Some(Category::Kept | Category::Left) => "kept",
+        Some(Category::Activations | Category::Recomputed) | None => "activations",
         Some(Category::Temporaries) => "temporaries",
         Some(Category::Other) => "other",
     }

@@ -174,7 +174,10 @@ impl Display {
                 view.held_interrupt(scene);
                 None
             }
-            ReceivedKey::Meant(_) | ReceivedKey::TooEarly | ReceivedKey::HungUp => None,
+            ReceivedKey::TooEarly(TerminalEvent::Key(key)) if key.kind != KeyEventKind::Release => {
+                view.key_from_before(key, scene)
+            }
+            ReceivedKey::Meant(_) | ReceivedKey::TooEarly(_) | ReceivedKey::HungUp => None,
         }
     }
 

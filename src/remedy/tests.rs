@@ -82,6 +82,7 @@ fn finding(cause: Cause, other_process: Option<i32>) -> Finding {
         ranks: None,
         other_process: other_process.map(Pid),
         too_large_by: None,
+        leaked: None,
     }
 }
 

@@ -6,11 +6,13 @@
 #[cfg(test)]
 mod tests;
 
-use crate::anatomy::{StepAnatomy, StepGrowth};
+use crate::anatomy::{KEPT, StepAnatomy, StepGrowth};
 use crate::command::{CommandLine, MASK};
-use crate::diagnosis::{Cause, Finding};
+use crate::diagnosis::{Cause, Finding, FittedGrowth, GrowthVerdict};
 use crate::document::text::{TextLayout, lines};
-use crate::document::{self, DocumentBlock, Figure, Heading, KnownLines, RunProof, Tree};
+use crate::document::{
+    self, DocumentBlock, Figure, Heading, KnownLines, MadeByLine, MemoryHolder, RunProof, Tree,
+};
 use crate::event::{
     GrowingLine, LineText, LineUsage, OomRecord, Phase, Retainer, Retainers, SourceLine, Structure,
     displayed,
@@ -78,11 +80,25 @@ pub struct Explained {
     pub retainers: Option<Retainers>,
     /// What grew over the traced steps.
     pub growth: Option<StepGrowth>,
+    /// Whether what is allocated between steps grew.
+    pub grows: Option<GrowthVerdict>,
     /// What the lines of the program say.
     pub source: SourceTexts,
 }
 
 impl Explained {
+    /// The lines that held the memory, and what they held.
+    pub fn lines(&self) -> Vec<MemoryHolder> {
+        let lines = document::lines_of(&self.incident, &self.source);
+        let made = self.step.as_ref().map(MadeByLine::new).unwrap_or_default();
+        document::told_apart(lines, &self.incident, self.leaked(), &made)
+    }
+
+    /// How much of what was allocated had leaked.
+    pub fn leaked(&self) -> Option<Bytes> {
+        self.findings.iter().find_map(|finding| finding.leaked)
+    }
+
     /// From a log.
     pub fn of_log(incident: OomIncident, findings: Vec<Finding>) -> Explained {
         let outcome = incident
@@ -97,6 +113,7 @@ impl Explained {
             step: None,
             retainers: None,
             growth: None,
+            grows: None,
             source: SourceTexts::default(),
         }
     }
@@ -125,6 +142,9 @@ impl Explained {
                 .and_then(|rank| rank.retainers.as_ref())
                 .map(|(_, found)| found.clone()),
             growth: rank.and_then(|rank| StepGrowth::new(&rank.traces)),
+            grows: rank.map(|rank| {
+                GrowthVerdict::new(rank, incident.capacity(), &FittedGrowth::default())
+            }),
             source: run.source.clone(),
         }
     }
@@ -382,12 +402,17 @@ fn holders(oom: &Explained) -> Vec<DocumentBlock> {
     let mut blocks = vec![DocumentBlock::heading("What used the memory")];
     if let Some(structure) = &record.structure {
         let gradients = record.gradients_then(structure.gradients, oom.traced_gradients());
-        blocks.push(DocumentBlock::detail(made_of(structure, gradients, record)));
+        blocks.push(DocumentBlock::detail(made_of(
+            structure,
+            gradients,
+            record,
+            oom.leaked(),
+        )));
         blocks.extend(document::in_blocks(record));
     }
     let known = KnownLines::at(&oom.incident).and_then(KnownLines::words);
     blocks.extend(known.map(|words| DocumentBlock::detail(document::why_not_all(&words))));
-    let mut held = document::lines_of(&oom.incident, &oom.source);
+    let mut held = oom.lines();
     let more = held.split_off(HOLDERS.min(held.len()));
     blocks.push(DocumentBlock::Tree(Tree::Lines(held)));
     if !more.is_empty() {
@@ -401,6 +426,9 @@ fn holders(oom: &Explained) -> Vec<DocumentBlock> {
         let heading = format!("Growing allocations, from step {from} to step {to}");
         blocks.push(DocumentBlock::heading(heading));
         blocks.push(DocumentBlock::Tree(Tree::Growing(growing)));
+        let verdict = oom.grows.filter(|_| oom.leaked().is_none());
+        let words = verdict.and_then(GrowthVerdict::of_lines_that_grew);
+        blocks.extend(words.map(DocumentBlock::detail));
     }
     if let Some(growth) = &oom.growth {
         // Where the record has lines, they are the ones that grow.
@@ -415,7 +443,12 @@ fn holders(oom: &Explained) -> Vec<DocumentBlock> {
 }
 
 /// With the gradients of that moment: where they are not known they are in the rest.
-fn made_of(structure: &Structure, gradients: Option<Bytes>, record: &OomRecord) -> String {
+fn made_of(
+    structure: &Structure,
+    gradients: Option<Bytes>,
+    record: &OomRecord,
+    leaked: Option<Bytes>,
+) -> String {
     // What FSDP has gathered beside the rank's shards.
     let gathered = record.sample.gathered.filter(|_| structure.whole.is_some());
     let kept = structure.parameters + structure.optimizer_state;
@@ -426,14 +459,17 @@ fn made_of(structure: &Structure, gradients: Option<Bytes>, record: &OomRecord) 
     };
     let whole = gathered.map_or(String::new(), |bytes| format!(", gathered layers {bytes}"));
     let (then, rest) = match gradients {
-        Some(bytes) => (format!(", gradients {bytes}"), "other"),
-        None => (String::new(), "gradients and other"),
+        Some(bytes) => (format!(", gradients {bytes}"), "activations + other"),
+        None => (String::new(), "gradients, activations + other"),
     };
+    let unnamed = record.sample.allocated - named;
+    let leaked = leaked.map(|leaked| leaked.min(unnamed));
+    let stays = leaked.map_or(String::new(), |bytes| format!(", {KEPT} {bytes}"));
     format!(
-        "{own} {}{then}, optimizer state {}{whole}, {rest} {}",
+        "{own} {}{then}, optimizer state {}{whole}{stays}, {rest} {}",
         structure.parameters,
         structure.optimizer_state,
-        record.sample.allocated - named
+        unnamed - leaked.unwrap_or_default()
     )
 }
 

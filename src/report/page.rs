@@ -15,6 +15,7 @@ use super::explain::Explained;
 use super::growth;
 use super::score;
 use super::story::{SessionStory, capacity_of, place_of};
+use crate::anatomy::KEPT;
 use crate::diagnosis::Finding;
 use crate::document::html::{html as blocks_html, text, words};
 use crate::document::{self, DocumentBlock, Tree};
@@ -517,7 +518,11 @@ fn cause(page: &mut String, story: &SessionStory, oom: &Explained, number: u32) 
     let device = device.and_then(|uuid| story.state.device(uuid));
     let parts = device.and_then(|device| device.breakdown_at(incident, oom.traced_gradients()));
     if let Some(parts) = parts {
-        bar(page, "The GPU's memory at that moment", &parts_of(&parts));
+        bar(
+            page,
+            "The GPU's memory at that moment",
+            &parts_of(&parts, oom.leaked()),
+        );
     }
     page.push_str(&blocks_html(&memory(oom)));
     page.push_str("</section>\n");
@@ -533,7 +538,7 @@ fn of_finding(finding: &Finding, is_first: bool) -> Vec<DocumentBlock> {
 /// The lines at an OOM, from its record, or else from the step that was traced; who keeps it alive, and what
 /// grew.
 fn memory(oom: &Explained) -> Vec<DocumentBlock> {
-    let mut held = document::lines_of(&oom.incident, &oom.source);
+    let mut held = oom.lines();
     let mut heading = document::lines_heading("Lines that held the memory", &oom.incident);
     if let (true, Some(step)) = (held.is_empty(), &oom.step) {
         held = document::lines_at(step, step.peak(), &oom.source);
@@ -562,16 +567,22 @@ fn memory(oom: &Explained) -> Vec<DocumentBlock> {
 }
 
 /// The parts, each with its class in the style sheet.
-fn parts_of(breakdown: &Breakdown) -> Vec<(&'static str, &'static str, Bytes)> {
+fn parts_of(
+    breakdown: &Breakdown,
+    leaked: Option<Bytes>,
+) -> Vec<(&'static str, &'static str, Bytes)> {
+    let unnamed = breakdown.activations_and_other;
+    let leaked = unnamed.and_then(|unnamed| Some(leaked?.min(unnamed)));
     let all = [
         ("parameters", "parameters", breakdown.parameters),
         ("optimizer state", "optimizer", breakdown.optimizer_state),
         ("gradients", "gradients", breakdown.gradients),
         ("gathered layers", "parameters", breakdown.gathered),
+        (KEPT, "kept", leaked),
         (
             "activations + other",
             "activations",
-            breakdown.activations_and_other,
+            unnamed.map(|unnamed| unnamed - leaked.unwrap_or_default()),
         ),
         ("cached", "cached", breakdown.cached),
         // As the screen calls it, which of others is in it or not.

@@ -97,6 +97,69 @@ pub enum Action {
 }
 
 impl Action {
+    /// Whether it shows something else and does nothing that takes more than another key to undo.
+    pub fn only_looks(self) -> bool {
+        match self {
+            Action::Up
+            | Action::Down
+            | Action::PageUp
+            | Action::PageDown
+            | Action::ToStart
+            | Action::ToEnd
+            | Action::Flame(_)
+            | Action::Time(_)
+            | Action::NextPane
+            | Action::PreviousPane
+            | Action::ShowPane(_)
+            | Action::MaximizePane
+            | Action::MaximizeChart
+            | Action::NextDevice
+            | Action::PreviousDevice
+            | Action::NextStandout
+            | Action::Compare
+            | Action::OtherHeight
+            | Action::OpenStep
+            | Action::OpenFailedStep
+            | Action::OpenLeak
+            | Action::OpenOom
+            | Action::Help
+            | Action::Redraw
+            | Action::NextTheme
+            | Action::Details
+            | Action::NextSection => true,
+            Action::Step(step) => step != StepMove::EditLine,
+            Action::SaveSnapshot
+            | Action::WriteReport
+            | Action::EditCommand
+            | Action::Search
+            | Action::KeepSearch
+            | Action::SearchOlder
+            | Action::SearchNewer
+            | Action::EndSearch
+            | Action::Select
+            | Action::TypeToTraining
+            | Action::Copy
+            | Action::Quit
+            | Action::AskToStop
+            | Action::Interrupt
+            | Action::Suspend
+            | Action::Mouse
+            | Action::PlayOrPause
+            | Action::Faster
+            | Action::Slower
+            | Action::Seek(_)
+            | Action::Combine
+            | Action::Relaunch
+            | Action::RelaunchUnchanged
+            | Action::StopAndRelaunch
+            | Action::Back
+            | Action::QuitAndStop
+            | Action::QuitAndLeave
+            | Action::Stop
+            | Action::Kill => false,
+        }
+    }
+
     /// Whether it only moves within what is shown: at the end of a list, or of time, it finds nothing to do, and that is seen.
     pub fn only_moves(self) -> bool {
         match self {

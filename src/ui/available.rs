@@ -78,16 +78,14 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
                     StepView::Nothing => true,
                     StepView::Unreadable(_) | StepView::Failed(_) => false,
                 };
-                let is_told = choice::knows_what_grows(view, scene) && !is_shown;
-                is_told || choice::askable(view, scene).is_some()
+                !is_shown || choice::askable(view, scene).is_some()
             }
-            // Without a step that is looked at it is a key of a training that grows.
             None => {
                 let has_ranks = devices > 1 && rank_map::is_wanted(scene.state);
-                tells_what_leaks(view, scene) && !has_ranks
+                run.is_some() && !has_ranks
             }
         },
-        Action::OpenLeak => tells_what_leaks(view, scene),
+        Action::OpenLeak => run.is_some(),
         Action::Step(StepMove::EditLine) => {
             let read = view.step.as_ref().and_then(StepView::read);
             read.is_some_and(|read| choice::line_of(read).is_some())
@@ -121,6 +119,12 @@ pub(super) fn is_available(view: &View, action: Action, scene: &Scene) -> bool {
             _ => false,
         },
         Action::OpenFailedStep => choice::has_failed(scene),
+        // From a step that was not traced it leads to the newest that was.
+        Action::Step(StepMove::Regroup)
+            if matches!(view.step, Some(StepView::Failed(_))) && choice::is_traced(view, scene) =>
+        {
+            true
+        }
         Action::Step(_) => view.step.as_ref().and_then(StepView::read).is_some(),
         Action::ToStart => selecting || pane_scrolls(view, scene),
         Action::ToEnd => {
@@ -174,13 +178,6 @@ pub(super) fn has_grown(view: &View, scene: &Scene) -> bool {
     let device = view.device(scene.state);
     let grows = device.is_some_and(|device| headroom::grows(view, scene.state, device));
     grows || scene.cause() == Some(Cause::Leak)
-}
-
-/// Whether a key shows what that is, or has it looked for.
-fn tells_what_leaks(view: &View, scene: &Scene) -> bool {
-    let is_told = choice::knows_what_grows(view, scene) || choice::askable(view, scene).is_some();
-    let is_held = scene.state.oom().is_some() && choice::knows_who_keeps(view, scene);
-    is_told && has_grown(view, scene) || is_held
 }
 
 /// Whether footer and help list an action. Ctrl-C quits what can only be watched, but its words speak of

@@ -6,6 +6,7 @@ use super::keymap::{self, InputMode};
 use super::scene::Scene;
 use crate::anatomy::{Category, StepAnatomy, by_category};
 use crate::diagnosis::{self, Cause, Finding};
+use crate::document::MadeByLine;
 use crate::event::SourceLine;
 use crate::remedy::{self, Availability, FitVerdict, Remedy, RemedyId};
 use crate::units::{Bytes, RunNumber};
@@ -136,6 +137,8 @@ pub(crate) struct OomDialog {
     pub details: Details,
     /// What the step that ran out of memory held then, if it was traced; worked out once.
     pub categories: Vec<(Category, Bytes)>,
+    /// What the lines make in a step of the process that ran out of memory.
+    pub made: MadeByLine,
     pub copies: NextCopy,
     /// What explains an OOM that the program caught, where none ended the run.
     survived: Vec<Finding>,
@@ -163,6 +166,13 @@ fn at_the_failure(scene: &Scene) -> Option<Vec<(Category, Bytes)>> {
     Some(held.filter(|(_, bytes)| *bytes > Bytes::ZERO).collect())
 }
 
+/// By the traced step that says most of the OOM.
+fn made_by_lines(scene: &Scene) -> Option<MadeByLine> {
+    let run = scene.state.run()?;
+    let traces = &run.rank_of(run.oom()?)?.traces;
+    Some(MadeByLine::new(&StepAnatomy::of_oom(traces)?))
+}
+
 impl OomDialog {
     pub(crate) fn new(run: RunNumber, scene: &Scene) -> OomDialog {
         OomDialog {
@@ -171,6 +181,7 @@ impl OomDialog {
             chosen: Vec::new(),
             details: Details::Brief,
             categories: at_the_failure(scene).unwrap_or_default(),
+            made: made_by_lines(scene).unwrap_or_default(),
             copies: NextCopy::Diagnosis,
             survived: diagnosis::diagnose_survived(scene.state),
         }

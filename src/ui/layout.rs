@@ -145,11 +145,11 @@ impl Layout {
     }
 
     /// Divides the column beside the chart among its panes, once its height is known.
-    fn fill_side(&mut self, state: &State) {
+    fn fill_side(&mut self, view: &View, state: &State) {
         let Some(side) = self.side else { return };
         let mut rows = RowCutter { rest: side };
         for pane in Pane::BESIDE {
-            let height = (pane.spec().own_rows)(state, self.body.height, rows.rest.height);
+            let height = (pane.spec().own_rows)(view, state, self.body.height, rows.rest.height);
             let area = rows.top(height);
             match area.height > 2 {
                 true => self.placed.push((pane, area)),
@@ -212,7 +212,7 @@ pub(super) fn layout_of(view: &View, scene: &Scene) -> Layout {
         let below = dialog_rows(view, scene, layout.oom.as_ref());
         layout.shorten_pane(rows.saturating_add(below.max(1)));
     }
-    layout.fill_side(scene.state);
+    layout.fill_side(view, scene.state);
     layout
 }
 
@@ -239,10 +239,11 @@ fn dialog_rows(view: &View, scene: &Scene, oom: Option<&OomLayout>) -> u16 {
 
 /// Which parts there are and how wide they are: rows may still go from the pane to the chart.
 pub(super) fn arranged(view: &View, scene: &Scene) -> Layout {
-    arrange(view.size, view.maximized, scene)
+    arrange(view, scene)
 }
 
-fn arrange(area: Rect, maximized: Maximized, scene: &Scene) -> Layout {
+fn arrange(view: &View, scene: &Scene) -> Layout {
+    let (area, maximized) = (view.size, view.maximized);
     let state = scene.state;
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
         let mut rows = RowCutter { rest: area };
@@ -267,7 +268,7 @@ fn arrange(area: Rect, maximized: Maximized, scene: &Scene) -> Layout {
     let footer = rows.bottom(1);
     let body = rows.rest;
     let mut layout = if body.width >= TWO_COLUMNS {
-        two_columns(body, state)
+        two_columns(body, view, state)
     } else {
         one_column(body)
     };
@@ -307,7 +308,7 @@ fn one_column(body: Rect) -> Layout {
     }
 }
 
-fn two_columns(body: Rect, state: &State) -> Layout {
+fn two_columns(body: Rect, view: &View, state: &State) -> Layout {
     let side_width = (body.width * 3 / 10).clamp(34, 56);
     let left = Rect {
         width: body.width - side_width - 2,
@@ -320,7 +321,7 @@ fn two_columns(body: Rect, state: &State) -> Layout {
     };
     let mut placed = Vec::new();
     let mut place = |pane: Pane, rows: &mut RowCutter| {
-        let height = (pane.spec().own_rows)(state, body.height, rows.rest.height);
+        let height = (pane.spec().own_rows)(view, state, body.height, rows.rest.height);
         placed.push((pane, rows.top(height)));
     };
     let mut rows = RowCutter { rest: left };
@@ -416,13 +417,15 @@ mod tests {
             for height in 0..70 {
                 let area = Rect::new(0, 0, width, height);
                 for maximized in [Maximized::Nothing, Maximized::Chart, Maximized::Pane] {
-                    let mut layout = arrange(area, maximized, scene);
+                    let mut view = View::new(Theme::full(), width, height);
+                    view.maximized = maximized;
+                    let mut layout = arrange(&view, scene);
                     let size = child_size(&layout);
                     if maximized == Maximized::Nothing && width % 2 == 0 {
                         layout.shorten_pane(height / 3 + 2);
                         assert_eq!(child_size(&layout), size);
                     }
-                    layout.fill_side(scene.state);
+                    layout.fill_side(&view, scene.state);
                     let placed = layout.placed.iter().map(|(_, area)| Some(*area));
                     let parts: Vec<Rect> = [
                         layout.line,

@@ -1,11 +1,11 @@
 //! Why a key does nothing outside of a dialog: nobody is to wonder whether it was heard.
 
 use super::action::{Action, StepMove};
-use super::available::has_grown;
 use super::keymap::{self, InputMode, Key};
 use super::layout::{arranged, layout_of};
 use super::pane::Pane;
 use super::scene::{Scene, Subject};
+use super::step::choice;
 use super::step::traced::StepView;
 use super::theme::UNICODE;
 use super::view::View;
@@ -37,6 +37,14 @@ pub(super) fn nowhere(mode: InputMode, key: &KeyEvent, has_dialog: bool) -> Opti
         ),
         (Some(_), _, _) | (None, _, _) => format!("{name} does nothing here; ? lists the keys"),
     })
+}
+
+/// Of a key that was typed while a dialog opened.
+pub(super) fn from_before(key: &KeyEvent) -> Option<String> {
+    let name = Key::of(key)?.name(&UNICODE);
+    Some(format!(
+        "{name}: typed as this opened, so not taken: once more, after a moment"
+    ))
 }
 
 /// Of a key that has a meaning here, but nothing to do now.
@@ -85,8 +93,8 @@ fn reason(asked: Action, view: &View, scene: &Scene) -> Option<String> {
         Action::ShowPane(number) => return Some(of_pane(number, view, scene)),
         Action::NextDevice | Action::PreviousDevice if has_device => "there is one GPU",
         Action::NextDevice | Action::PreviousDevice => NO_GPU,
-        Action::Step(StepMove::WhatLeaks) | Action::OpenLeak => of_growth(view, scene),
-        Action::Step(step) => of_step(step),
+        Action::Step(StepMove::WhatLeaks) | Action::OpenLeak => of_growth(view),
+        Action::Step(step) => of_step(step, view, scene),
         Action::NextStandout => "there are no ranks to compare",
         Action::Compare if has_chart => "this is the first run: there is none to compare it with",
         Action::Compare | Action::Time(_) | Action::OtherHeight => of_chart,
@@ -166,16 +174,20 @@ fn of_pane(number: u8, view: &View, scene: &Scene) -> String {
     }
 }
 
-fn of_growth(view: &View, scene: &Scene) -> &'static str {
-    match (&view.step, has_grown(view, scene)) {
-        (_, false) => "nothing grows from step to step",
-        (Some(StepView::Nothing | StepView::Read(_)), true) => "what grows is shown already",
-        (_, true) => "what grew is not known: no step was traced",
+fn of_growth(view: &View) -> &'static str {
+    match view.step {
+        Some(_) => "what grows is shown already",
+        None => NO_RUN,
     }
 }
 
-fn of_step(step: StepMove) -> &'static str {
+fn of_step(step: StepMove, view: &View, scene: &Scene) -> &'static str {
+    let is_failed = matches!(view.step, Some(StepView::Failed(_)));
+    let is_untraced = is_failed && choice::is_traced(view, scene);
     match step {
+        StepMove::Reorder | StepMove::OpenRow if is_untraced => {
+            "this step was not traced: m opens the newest that was"
+        }
         StepMove::PreviousStep | StepMove::FirstStep => "no step before this one was traced",
         StepMove::NextStep => "no step after this one was traced",
         StepMove::LargestStep => "no traced step has a higher peak",
@@ -183,7 +195,7 @@ fn of_step(step: StepMove) -> &'static str {
         StepMove::FailedStep => "no other step ran out of memory",
         StepMove::EditLine => "no line stands at the pointer",
         StepMove::Regroup | StepMove::Reorder | StepMove::OpenRow => "no step was traced",
-        StepMove::WhatLeaks => "nothing grows from step to step",
+        StepMove::WhatLeaks => "what grows is shown already",
         StepMove::Back
         | StepMove::Forward
         | StepMove::EventBack
@@ -233,7 +245,7 @@ mod tests {
         let said = |c| not_now(&view, &press(c), &Scene::of(&state));
         for (key, words) in [
             ('K', "K: nothing has run yet"),
-            ('w', "w: nothing grows from step to step"),
+            ('w', "w: nothing has run yet"),
             ('o', "o: memory has not run out"),
             ('8', "8: there is nothing to show of RAM yet"),
             (']', "]: no GPU is known yet"),

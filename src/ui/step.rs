@@ -17,23 +17,18 @@ pub(super) mod choice;
 mod failed;
 mod flame;
 mod flame_place;
+mod growth;
 mod holdings;
 pub(super) mod layout;
 pub(super) mod traced;
 
-use super::canvas::{self, Canvas, StyledLine, columns as width_of};
-use super::chart as run_chart;
+use super::canvas::{self, Canvas, columns as width_of};
 use super::scene::Scene;
-use super::theme::{Glyphs, Tone};
+use super::theme::Tone;
 use super::view::View;
 use super::words::{count, rank_name};
-use crate::anatomy::StepGrowth;
-use crate::diagnosis::{Cause, Finding, GrownSoFar};
-use crate::document;
-use crate::event::{GrowingLine, Retainer, Retainers, SourceLine};
-use crate::state::{RankState, Run, SourceTexts};
-use crate::units::{Bytes, Moment, clock_face};
-use ratatui::layout::Rect;
+use crate::state::{RankState, SourceTexts};
+use crate::units::{Moment, clock_face};
 use traced::{Grouping, ReadStep, StepView};
 
 /// Sentences longer than this are tiring to read.
@@ -45,7 +40,7 @@ pub(super) fn draw(canvas: &mut Canvas, open: &StepView, view: &View, scene: &Sc
         StepView::Read(read) => read,
         StepView::Nothing => {
             let below = sentence(canvas, &choice::why_none(view, scene.state));
-            return untraced(canvas, view, scene, below);
+            return growth::draw_untraced(canvas, view, scene, below);
         }
         StepView::Unreadable(key) => {
             let text = format!(
@@ -59,10 +54,10 @@ pub(super) fn draw(canvas: &mut Canvas, open: &StepView, view: &View, scene: &Sc
     };
     let layout = layout::arrange(canvas.area, read.grouping);
     if read.grouping == Grouping::Growth {
-        growth_head(&mut canvas.at(layout.head), view, scene);
+        growth::draw_head(&mut canvas.at(layout.head), view, scene);
         let below = layout.below();
-        let taken = draw_growth(&mut canvas.at(below), view, scene);
-        return draw_run_below(&mut canvas.at(below), taken, view, scene);
+        let taken = growth::draw_growth(&mut canvas.at(below), view, scene);
+        return growth::draw_run_below(&mut canvas.at(below), taken, view, scene);
     }
     title(&mut canvas.at(layout.title), read, view, scene);
     chart::draw(canvas, &layout, read);
@@ -142,7 +137,7 @@ pub(super) fn draw_peak(canvas: &mut Canvas, view: &View, scene: &Scene) {
             return;
         }
         Grouping::Growth => {
-            draw_growth(canvas, view, scene);
+            growth::draw_growth(canvas, view, scene);
             return;
         }
         Grouping::Lines | Grouping::Modules => {}
@@ -163,12 +158,12 @@ pub(super) fn rows_of_peak(view: &View, scene: &Scene, width: u16) -> u16 {
         Grouping::Flame => u16::MAX,
         Grouping::Growth => {
             let glyphs = view.theme.glyphs;
-            let rows = growth_lines(view, scene, width, glyphs).len();
+            let rows = growth::growth_lines(view, scene, width, glyphs).len();
             1 + rows as u16
         }
         // Which step it is, and the titles of the columns.
         Grouping::Lines | Grouping::Modules => {
-            let beside = match width >= BESIDE {
+            let beside = match width >= growth::BESIDE {
                 true => holdings::category_rows(read),
                 false => 0,
             };
@@ -181,16 +176,6 @@ pub(super) fn rows_of_peak(view: &View, scene: &Scene, width: u16) -> u16 {
 fn source<'a>(read: &ReadStep, scene: &Scene<'a>) -> Option<&'a SourceTexts> {
     let run = scene.state.run_numbered(read.key.run)?;
     Some(&run.source)
-}
-
-/// Who keeps memory alive, where no step was traced.
-fn untraced(canvas: &mut Canvas, view: &View, scene: &Scene, first: u16) {
-    let glyphs = canvas.theme.glyphs;
-    let width = canvas.area.width.saturating_sub(2).min(WIDEST);
-    let lines = growth_lines(view, scene, width, glyphs);
-    for (row, line) in (first..canvas.area.height).zip(lines) {
-        line.draw(canvas, row);
-    }
 }
 
 /// Why there is nothing to see; returns the row below.
@@ -321,29 +306,6 @@ pub(super) fn higher_peak(read: &ReadStep, rank: &RankState) -> Option<(String, 
     Some((words, Tone::Warning))
 }
 
-/// Of what stays between steps: how far the run has come, beside which the steps stand that what is below was seen at.
-fn growth_head(canvas: &mut Canvas, view: &View, scene: &Scene) {
-    let process = choice::process(view, scene);
-    let now = process.map(
-        |(run, rank)| match run.oom().and_then(|oom| oom.record.as_ref()) {
-            Some(record) => {
-                let words = format!("memory ran out in step {}", count(record.step + 1));
-                (words, Tone::Wrong)
-            }
-            None if run.ended.is_some() => (
-                format!("{} steps ended", count(rank.steps.count)),
-                Tone::Text,
-            ),
-            None => (
-                format!("now step {}", count(rank.steps.count + 1)),
-                Tone::Text,
-            ),
-        },
-    );
-    let title = (String::from("what stays between steps"), Tone::Strong);
-    facts_on_a_rule(canvas, [Some(title), now].into_iter().flatten());
-}
-
 /// Where the cursor is.
 fn head(canvas: &mut Canvas, read: &ReadStep) {
     let anatomy = &read.anatomy;
@@ -402,364 +364,4 @@ fn fitting(
         fitting.push((text, tone));
     }
     fitting
-}
-
-/// From this width on the two stand side by side.
-const BESIDE: u16 = 110;
-
-/// Rows that what grew keeps, where both stand on each other and this many are there.
-const GREW: u16 = 3;
-const ROWS_FOR_BOTH: u16 = 8;
-
-/// Columns of what is kept alive, and of what grew: beside it, or below it.
-fn growth_widths(width: u16) -> (u16, u16) {
-    match width >= BESIDE {
-        true => {
-            let left = width * 11 / 20;
-            (left.saturating_sub(3), width - left)
-        }
-        false => (width.saturating_sub(3), width),
-    }
-}
-
-/// Rows of the run's chart with its head, at the least and at the most.
-const RUN_CHART: std::ops::RangeInclusive<u16> = 8..=20;
-
-/// The run's own curve, where the list leaves rows: how it grew.
-fn draw_run_below(canvas: &mut Canvas, taken: u16, view: &View, scene: &Scene) {
-    let area = canvas.area;
-    let left = area.height.saturating_sub(taken.saturating_add(1));
-    let Some(device) = view
-        .device(scene.state)
-        .filter(|_| left >= *RUN_CHART.start())
-    else {
-        return;
-    };
-    let height = left.min(*RUN_CHART.end());
-    let below = Rect {
-        y: area.y + taken + 1,
-        height,
-        ..area
-    };
-    let mut below = canvas.at(below);
-    let mut inside = below.below_head(&[("memory of the run", Tone::Strong)]);
-    let choice = run_chart::Choice {
-        time: &view.time,
-        height: view.height,
-        compared: None,
-    };
-    run_chart::draw(&mut inside, scene.state, device, &choice);
-}
-
-/// Returns the rows that it took.
-fn draw_growth(canvas: &mut Canvas, view: &View, scene: &Scene) -> u16 {
-    let area = canvas.area;
-    let glyphs = canvas.theme.glyphs;
-    // On each other nothing is wrapped for want of columns.
-    let all = growth_lines(view, scene, area.width, glyphs);
-    if all.len() <= usize::from(area.height) {
-        lines(canvas, &all);
-        return all.len() as u16;
-    }
-    let (left, right) = growth_widths(area.width);
-    let kept = kept_alive(view, scene, left, glyphs);
-    if area.width >= BESIDE {
-        let width = area.width - right;
-        lines(&mut canvas.at(Rect { width, ..area }), &kept);
-        let right = Rect {
-            x: area.x + width,
-            width: area.width - width,
-            ..area
-        };
-        let grew = grew(view, scene, right.width, canvas.theme.glyphs);
-        lines(&mut canvas.at(right), &grew);
-        return area.height;
-    }
-    let mut grew = grew(view, scene, area.width, canvas.theme.glyphs);
-    if grew.len() + kept.len() > usize::from(area.height) {
-        grew = self::grew(view, scene, u16::MAX, canvas.theme.glyphs);
-    }
-    let below = match area.height >= ROWS_FOR_BOTH {
-        true => GREW.min(grew.len() as u16),
-        false => 0,
-    };
-    let above = (kept.len() as u16).min(area.height.saturating_sub(below));
-    let upper = Rect {
-        height: above,
-        ..area
-    };
-    lines(&mut canvas.at(upper), &kept);
-    let lower = Rect {
-        y: area.y + above,
-        height: area.height - above,
-        ..area
-    };
-    lines(&mut canvas.at(lower), &grew);
-    area.height
-}
-
-/// What was found, or why nothing was looked for.
-fn kept_alive(view: &View, scene: &Scene, width: u16, glyphs: &'static Glyphs) -> Vec<StyledLine> {
-    let found = choice::retainers(view, scene);
-    let asked = view.asked.filter(|asked| {
-        let after = found.is_none_or(|(at, _)| *at < asked.1);
-        let process = choice::askable(view, scene);
-        after && process == Some(asked.0)
-    });
-    let said = match (asked, found) {
-        (Some(_), _) => {
-            "Looking for what keeps memory alive: when this step ends, at the latest in 5 s. The training waits for up to 1 s, \
-             and, if that is too short, once more for up to 3 s."
-        }
-        (None, Some((_, found))) => return of_search(found, width, glyphs),
-        (None, None) if choice::askable(view, scene).is_some() => {
-            "Who keeps memory alive has not been looked for: w does it at the end of this step. The training \
-             waits meanwhile, mostly below a second."
-        }
-        (None, None) => {
-            "Who keeps memory alive has not been looked for: that is done when memory runs out, and on a key \
-             while the training runs."
-        }
-    };
-    let mut lines = vec![StyledLine::of(" kept alive by", Tone::Dim)];
-    lines.extend(indented(
-        "  ",
-        canvas::text(said, width.saturating_sub(2), Tone::Text),
-    ));
-    // What was found before holds until there is something new.
-    if let Some((_, before)) = found {
-        lines.extend(of_search(before, width, glyphs));
-    }
-    lines
-}
-
-fn of_search(found: &Retainers, width: u16, glyphs: &'static Glyphs) -> Vec<StyledLine> {
-    let took = found.micros as f64 / 1e6;
-    let title = format!(
-        " kept alive by (seen after step {}){}found in {took:.1} s",
-        count(found.step),
-        glyphs.separator
-    );
-    let mut lines = vec![StyledLine::of(title, Tone::Text)];
-    let (kept, graphs) = document::by_lifetime(found);
-    for retainer in &kept {
-        lines.extend(of_retainer(retainer, width, glyphs));
-    }
-    if !graphs.is_empty() {
-        let title = " kept for the running step's backward pass by, which is no leak";
-        lines.push(StyledLine::of(title, Tone::Dim));
-    }
-    for retainer in &graphs {
-        lines.extend(of_retainer(retainer, width, glyphs));
-    }
-    let mut rest = Vec::new();
-    if found.retainers.is_empty() && found.left.is_none() {
-        rest.push(String::from(
-            "Nothing in the program keeps more than parameters, gradients and optimizer state.",
-        ));
-    }
-    if let Some(left) = &found.left {
-        rest.push(format!("Not all was searched: {left}."));
-    }
-    for words in rest {
-        lines.extend(indented(
-            "  ",
-            canvas::text(&words, width.saturating_sub(2), Tone::Dim),
-        ));
-    }
-    lines
-}
-
-fn of_retainer(retainer: &Retainer, width: u16, glyphs: &'static Glyphs) -> Vec<StyledLine> {
-    let amount = format!("{:>9} ", glyphs.spelled(&retainer.amount()));
-    let figure = width_of(&amount);
-    let room = width.saturating_sub(figure);
-    let words = glyphs.spelled(&retainer.words());
-    let mut lines = canvas::text(&words, room, Tone::Text);
-    let arrow = glyphs.arrow_keys[2];
-    let mut more = Vec::new();
-    if retainer.graph > Bytes::ZERO {
-        more.push(format!("{} of it in autograd graphs", retainer.graph));
-    }
-    if !retainer.above.is_empty() {
-        more.push(format!("{arrow} {}", retainer.levels(arrow)));
-    }
-    let more = glyphs.spelled(&more.join("  "));
-    lines.extend(canvas::text(&more, room, Tone::Dim));
-    let mut placed = Vec::new();
-    for (row, line) in lines.into_iter().enumerate() {
-        let lead = match row {
-            0 => amount.clone(),
-            _ => " ".repeat(usize::from(figure)),
-        };
-        placed.push(line.behind(&lead, Tone::Strong));
-    }
-    placed
-}
-
-/// What is kept alive, and below it what grew.
-fn growth_lines(
-    view: &View,
-    scene: &Scene,
-    width: u16,
-    glyphs: &'static Glyphs,
-) -> Vec<StyledLine> {
-    let mut lines: Vec<StyledLine> = leaked(view, scene)
-        .map(|sum| StyledLine::of(glyphs.spelled(&format!(" {sum}")), Tone::Strong))
-        .into_iter()
-        .collect();
-    lines.extend(kept_alive(view, scene, width.saturating_sub(3), glyphs));
-    lines.extend(grew(view, scene, width, glyphs));
-    lines
-}
-
-/// What leaks, in one sum: of an OOM that of its cause.
-fn leaked(view: &View, scene: &Scene) -> Option<String> {
-    let is_leak = |finding: &&Finding| finding.cause == Cause::Leak;
-    if let Some(finding) = scene.findings.iter().find(is_leak) {
-        return Some(finding.headline.to_string());
-    }
-    Some(format!("grows: {}", grown(view, scene)?.sum()))
-}
-
-/// Whether what stays between steps grows, or grew in a run that has ended.
-fn is_growing(view: &View, scene: &Scene) -> bool {
-    grown(view, scene).is_some()
-}
-
-/// How much has grown in the first process that does.
-fn grown(view: &View, scene: &Scene) -> Option<GrownSoFar> {
-    let mut ranks = scene.state.run()?.ranks.iter();
-    let capacity = |rank: &RankState| scene.state.device(rank.device.as_ref()?)?.capacity;
-    ranks.find_map(|rank| {
-        let growth = view.fitted.growth(rank, capacity(rank))?;
-        Some(growth.so_far(&rank.steps))
-    })
-}
-
-/// By line and by module: from the traced steps, or else from the sums that came with a search.
-fn grew(view: &View, scene: &Scene, width: u16, glyphs: &'static Glyphs) -> Vec<StyledLine> {
-    let found = choice::retainers(view, scene);
-    let run = choice::process(view, scene).map(|(run, _)| run);
-    let text_of = |line: &SourceLine| run?.source.of(line).map(String::from);
-    // The sums of a search, or else of the OOM.
-    let of_search = found.map(|(_, found)| found.growing.as_slice());
-    let record = run.and_then(Run::oom).and_then(|oom| oom.record.as_ref());
-    let of_oom = record.map(|record| record.growing.as_slice());
-    let sums = [of_search, of_oom].into_iter().flatten();
-    let sums = sums.into_iter().find(|growing| !growing.is_empty());
-    // One figure: what reaches the later step.
-    let last_of_sums = sums.and_then(|growing| Some(growing.first()?.to_step));
-    let traced = view.growth.as_ref();
-    let traced = traced.filter(|growth| last_of_sums.is_none_or(|last| last <= growth.to));
-    let lines = match (traced, sums) {
-        (Some(growth), _) => of_steps(growth, text_of),
-        (None, Some(growing)) => of_sums(growing, text_of),
-        (None, None) if choice::is_traced(view, scene) => {
-            let words = match is_growing(view, scene) {
-                true if scene.state.run().is_some_and(|run| run.ended.is_some()) => {
-                    " Memory grew; of which lines is not known: too few steps were traced."
-                }
-                true => " Memory grows; which lines do is known once a later step is traced.",
-                false => " Nothing grows from step to step.",
-            };
-            return vec![StyledLine::of(words, Tone::Dim)];
-        }
-        // No step was traced, so nothing is known of growth.
-        (None, None) => return Vec::new(),
-    };
-    let lines = lines.into_iter();
-    lines.flat_map(|row| row.styled(width, glyphs)).collect()
-}
-
-enum GrowthRow {
-    Title(String),
-    Grown {
-        per_step: Bytes,
-        by: String,
-        text: Option<String>,
-    },
-}
-
-impl GrowthRow {
-    /// What the line says goes on below where it has no room beside it.
-    fn styled(self, width: u16, glyphs: &'static Glyphs) -> Vec<StyledLine> {
-        let (per_step, by, text) = match self {
-            GrowthRow::Title(by) => {
-                let title = format!("   a step  {by}");
-                return vec![StyledLine::of(glyphs.spelled(&title), Tone::Dim)];
-            }
-            GrowthRow::Grown { per_step, by, text } => (per_step, by, text),
-        };
-        let figures = format!("{:>9}  ", format!("+{per_step}"));
-        let by = glyphs.spelled(&by);
-        let text = text.map(|text| glyphs.spelled(&text)).unwrap_or_default();
-        let before = width_of(&figures);
-        let is_beside = before + width_of(&by) + 2 + width_of(&text) <= width;
-        let mut line = StyledLine::of(by, Tone::Text);
-        if is_beside && !text.is_empty() {
-            line.push(format!("  {text}"), Tone::Dim);
-        }
-        let mut lines = vec![line.behind(&figures, Tone::Text)];
-        if !is_beside && !text.is_empty() {
-            let blank = " ".repeat(usize::from(before) + 2);
-            let room = width.saturating_sub(before + 2);
-            lines.extend(indented(&blank, canvas::text(&text, room, Tone::Dim)));
-        }
-        lines
-    }
-}
-
-fn of_steps(
-    growth: &StepGrowth,
-    text_of: impl Fn(&SourceLine) -> Option<String>,
-) -> Vec<GrowthRow> {
-    let since = match growth.steps() {
-        1 => format!("in step {}", growth.from),
-        _ => format!("in steps {}–{}", growth.from, growth.to),
-    };
-    let mut rows = vec![GrowthRow::Title(format!("by line, seen {since}"))];
-    rows.extend(growth.lines.iter().map(|of| GrowthRow::Grown {
-        per_step: growth.each_step(of.bytes),
-        by: (of.line.as_ref()).map_or("line not known".into(), |line| line.path_to(None, "")),
-        text: of.line.as_ref().and_then(&text_of),
-    }));
-    if growth.modules.is_empty() {
-        return rows;
-    }
-    rows.push(GrowthRow::Title("by module".into()));
-    rows.extend(growth.modules.iter().map(|of| GrowthRow::Grown {
-        per_step: growth.each_step(of.bytes),
-        by: (of.module.clone()).unwrap_or_else(|| "outside of modules".into()),
-        text: None,
-    }));
-    rows
-}
-
-fn of_sums(
-    growing: &[GrowingLine],
-    text_of: impl Fn(&SourceLine) -> Option<String>,
-) -> Vec<GrowthRow> {
-    let since = growing.first();
-    let since = since.map_or(String::new(), |line| {
-        format!(", seen in steps {}–{}", line.from_step, line.to_step)
-    });
-    let mut rows = vec![GrowthRow::Title(format!("by line{since}"))];
-    rows.extend(growing.iter().map(|of| GrowthRow::Grown {
-        per_step: of.per_step,
-        by: of.line.path_to(None, ""),
-        text: text_of(&of.line),
-    }));
-    rows
-}
-
-fn indented(by: &str, lines: Vec<StyledLine>) -> Vec<StyledLine> {
-    let lines = lines.into_iter();
-    lines.map(|line| line.behind(by, Tone::Text)).collect()
-}
-
-fn lines(canvas: &mut Canvas, lines: &[StyledLine]) {
-    for (row, line) in (0..canvas.area.height).zip(lines) {
-        line.draw(canvas, row);
-    }
 }

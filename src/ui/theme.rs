@@ -46,6 +46,8 @@ pub enum Tone {
     Parameters,
     Gradients,
     OptimizerState,
+    /// What earlier steps left, and what this one leaves.
+    Kept,
     Activations,
     Cached,
     NonPytorch,
@@ -333,6 +335,7 @@ const fn look(tone: Tone) -> Look {
         Tone::Capacity => (hue([0x8a94a3, 0x6a7482], [0xd0d0d0, 0x404040], [7, 8]), PLAIN, DIM),
         Tone::Limit => (PURPLE, PLAIN, PLAIN),
         Tone::OtherProcesses => (among(PURPLE, [15, 4]), PLAIN, PLAIN),
+        Tone::Kept => (hue([0xe8ee8a, 0x5c0f22], [0xff4d2e, 0x470010], [9, 1]), PLAIN, PLAIN),
         Tone::Predicted | Tone::Good => (GREEN, PLAIN, PLAIN),
         Tone::Wrong => (hue([0xfb634b, 0xa11728], [0xff7a6a, 0xa4201c], [9, 1]), BOLD, BOLD),
         Tone::Warning => (hue([0xf0c95a, 0xa16c00], [0xffde4b, 0x402000], [11, 3]), PLAIN, BOLD),

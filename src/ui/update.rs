@@ -96,7 +96,13 @@ impl View {
             self.offered = Some(run.number);
             select_device_of_oom(self, scene.state);
             choice::follow(self, scene);
-            self.dialog = Some(Dialog::Oom(OomDialog::new(run.number, scene)));
+            let dialog = OomDialog::new(run.number, scene);
+            // Whoever has asked since what the step held, or what leaks, is looking at the answer.
+            let ran_out = scene.state.oom().map(|oom| oom.at);
+            match self.step_opened >= ran_out && self.step.is_some() {
+                true => self.behind = Some(dialog),
+                false => self.dialog = Some(Dialog::Oom(dialog)),
+            }
         }
     }
 
@@ -163,6 +169,30 @@ impl View {
             (_, _) => {}
         }
         None
+    }
+
+    /// A key of a burst that began before the dialog opened: it answers nothing, but may look about, and else says that it was heard.
+    pub fn key_from_before(&mut self, key: KeyEvent, scene: &Scene) -> Option<Effect> {
+        let mode = self.mode();
+        let looks = match mode {
+            InputMode::Oom | InputMode::Watching | InputMode::Step => {
+                let mut means = keymap::actions(mode, &key);
+                let action = means.find(|action| is_available(self, *action, scene));
+                action.is_some_and(Action::only_looks)
+            }
+            InputMode::Editing
+            | InputMode::Quitting
+            | InputMode::Stopping
+            | InputMode::Helping
+            | InputMode::SearchingHelp
+            | InputMode::Searching
+            | InputMode::Selecting
+            | InputMode::Typing => false,
+        };
+        match looks {
+            true => self.key(key, scene),
+            false => self.say_no_use(no_use::from_before(&key), scene),
+        }
     }
 
     fn say_no_use(&mut self, why: Option<String>, scene: &Scene) -> Option<Effect> {

@@ -104,6 +104,8 @@ pub struct View {
     pub(super) dialog: Option<Dialog>,
     /// What a step is made of, where that fills the screen.
     pub(super) step: Option<StepView>,
+    /// When that was opened.
+    pub(super) step_opened: Option<Moment>,
     /// The dialog from which that was opened, to go back to.
     pub(super) behind: Option<OomDialog>,
     /// The last traced step, at its peak, for the pane.
@@ -160,6 +162,7 @@ impl View {
             list: ListScroll::default(),
             dialog: None,
             step: None,
+            step_opened: None,
             behind: None,
             peak: None,
             rank_map: None,

@@ -183,6 +183,16 @@ pub const CASES: &[Case] = &[
         few_lines_known,
         &[KeyCode::Esc, KeyCode::Char('s')],
     ),
+    case(
+        "step-untraced-modules",
+        || Story::recorded("leak-traced"),
+        &[KeyCode::Esc, KeyCode::Char('s'), KeyCode::Char('m')],
+    ),
+    case(
+        "recorded-leak-growth",
+        || Story::recorded("leak-traced"),
+        &[KeyCode::Char('w')],
+    ),
     case("oom-capacity", oom_capacity, &[]),
     case("oom-kept", oom_kept, &[]),
     case("oom-candidates", oom_candidates, &[]),
@@ -319,6 +329,18 @@ pub const CASES: &[Case] = &[
         &[KeyCode::Esc, KeyCode::Char('s')],
     ),
     case("oom-traced", steps::ran_out, &[KeyCode::Char('d')]),
+    case("oom-at-once", steps::ran_out_at_once, &[KeyCode::Esc]),
+    case(
+        "oom-at-once-zoomed",
+        steps::ran_out_at_once,
+        &[KeyCode::Esc, KeyCode::Char('+')],
+    ),
+    case(
+        "oom-at-once-growth",
+        steps::ran_out_at_once,
+        &[KeyCode::Char('w')],
+    ),
+    case("steady-growth", steps::two_steps, &[KeyCode::Char('w')]),
     case(
         "step-modules",
         steps::two_steps,

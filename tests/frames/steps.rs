@@ -2,7 +2,7 @@
 //! pile up and are freed, gradients that come in their place, an optimizer's temporaries.
 
 use crate::frames::cases::{GPU, STEADY};
-use crate::frames::story::{Story, gib};
+use crate::frames::story::{Shape, Story, gib};
 use oomph::event::{
     BlockOrigin, EventKind, LineText, MemoryKind, Phase, PhaseStart, Retainer, RetainerKind,
     Retainers, SourceLine, SourceText, StepTrace,
@@ -331,9 +331,15 @@ pub fn long_step() -> Story {
 pub fn leaking() -> Story {
     let mut story = Story::new("python train.py --batch-size 32 --grad-accum 2");
     story.with_nvml().start().wait(1.5).hello(0, 1, GPU);
-    story.train(0, GPU, STEADY, 6.0);
+    // 96 MiB with each of its 88 steps.
+    let shape = Shape {
+        peak: 14.0,
+        reserved: 14.4,
+        climb: 0.094 * STEADY.rate,
+        ..STEADY
+    };
+    story.train(0, GPU, shape, 18.0);
     story.traced(0, made_of(3, 1.0, LAYERS, Some(2)));
-    story.train(0, GPU, STEADY, 20.0);
     story.traced(0, made_of(88, 1.0, LAYERS, Some(87)));
     story.retained(0);
     story
@@ -379,6 +385,18 @@ pub fn of_a_rank() -> Story {
         story.train(rank, &format!("{GPU}-{rank}"), STEADY, 3.0);
         story.traced(rank, made(3, 0.9 + f64::from(rank) / 10.0));
     }
+    story
+}
+
+/// The first step ran out of memory a moment after the program came to the GPU.
+pub fn ran_out_at_once() -> Story {
+    let mut story = Story::new("python train.py --batch-size 64");
+    story.with_nvml().start().wait(1.2).hello(0, 1, GPU);
+    story.device(0, GPU, 9.8, 0.0).sample(0, 9.1, 9.3, 9.1);
+    story.wait(0.2).device(0, GPU, 23.4, 0.0);
+    story.sample(0, 22.6, 22.9, 22.6);
+    story.traced(0, broken_off(made(1, 3.61), 254));
+    story.oom(|record| record.step = 0);
     story
 }
 

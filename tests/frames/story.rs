@@ -572,6 +572,7 @@ impl Story {
             ranks: None,
             other_process: None,
             too_large_by: None,
+            leaked: None,
         });
         self
     }

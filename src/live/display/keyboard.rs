@@ -38,7 +38,7 @@ pub(crate) enum ReceivedKey {
     /// Ctrl-C at the end of such a text: meant for that line, not for the training.
     Abort,
     /// What was typed before a dialog opened: no answer to it.
-    TooEarly,
+    TooEarly(TerminalEvent),
     /// The terminal is gone.
     HungUp,
 }
@@ -75,7 +75,7 @@ impl KeyReader {
         if matches!(event, TerminalEvent::Key(_) | TerminalEvent::Paste(_)) {
             self.type_ahead.pressed(now);
             if asked.is_some_and(|opened| !self.type_ahead.answers(opened)) {
-                return ReceivedKey::TooEarly;
+                return ReceivedKey::TooEarly(event);
             }
         }
         let typing = match &event {

@@ -73,7 +73,7 @@ fn of_run(run: &Run, wanted: Option<u64>) -> Result<Value, String> {
         }
         traced => format!("that step was not traced; of that run these were: {traced:?}"),
     })?;
-    let step = StepAnatomy::new(trace).map_err(|bad| bad.to_string())?;
+    let step = StepAnatomy::among(trace, traces).map_err(|bad| bad.to_string())?;
     let peak = step.peak();
     let kinds = by_category(&step, peak)
         .into_iter()

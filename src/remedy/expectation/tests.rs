@@ -130,6 +130,7 @@ fn finding(cause: Cause) -> Finding {
         ranks: None,
         other_process: None,
         too_large_by: None,
+        leaked: None,
     }
 }
 

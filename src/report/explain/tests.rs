@@ -295,7 +295,7 @@ fn what_held_the_memory_is_named_line_by_line() {
         "Out of memory in train.log: line 8, device 3: PyTorch's CUDA allocator; the program ended with it.",
         "  requested       512 MiB",
         "  cached          1.00 GiB",
-        "  parameters 2.00 GiB, gradients 2.00 GiB, optimizer state 4.00 GiB, other 6.00 GiB",
+        "  parameters 2.00 GiB, gradients 2.00 GiB, optimizer state 4.00 GiB, activations + other 6.00 GiB",
         "  fit.py:31 forward → linear.py:117: 7.00 GiB in 24 blocks",
         "  fit.py:40 keep: 96 MiB in 1 block (parameters)",
         "Growing allocations, from step 4 to step 8:",
@@ -379,7 +379,7 @@ fn the_peak_is_named_with_its_categories_and_its_five_largest_lines() {
     let said = |source: &SourceTexts| lines(&of_step(&step, source, false), TextLayout::Parts);
     let expected = [
         "\nThe peak of step 3, which ran out of memory: 15.5 KiB in forward:",
-        "  activations 14.0 KiB, temporaries 1.0 KiB, other 512 B",
+        "  activations 14.0 KiB, temporaries 1.0 KiB, kept from earlier steps 512 B",
         "  model.py:5 forward: 5.0 KiB in 1 block (activations)",
         "  model.py:4 forward: 4.0 KiB in 1 block (activations)",
         "  model.py:3 forward: 3.0 KiB in 1 block (activations)",

@@ -4,11 +4,11 @@
 //! A column stands for a stretch of time. The area is solid up to its minimum and lighter up to its
 //! maximum, so that a peak of one sample is never lost. Where nothing is known it stays empty.
 
-use crate::state::{DeviceState, Run, SeriesBucket, State, StepBand, stay_below};
+use crate::state::{DeviceState, Run, RunOutcome, SeriesBucket, State, StepBand, stay_below};
 use crate::ui::canvas::Canvas;
 use crate::ui::chart::axis::Scale;
 use crate::ui::chart::model::{self, ModelParts};
-use crate::ui::chart::window::Window;
+use crate::ui::chart::window::{self, Window};
 use crate::ui::theme::{Depth, Theme, Tone};
 use crate::units::{Bytes, Moment};
 use ratatui::style::Style;
@@ -97,7 +97,7 @@ fn curves(state: &State, device: &DeviceState, known: &Window, until: Moment) ->
     let at = until.min(known.to);
     let ended = state
         .run()
-        .filter(|run| run.ended.is_some_and(|(ended, _)| ended <= at));
+        .filter(|run| window::last_of(run).is_some_and(|last| last <= at));
     let at_end = ended.and_then(|run| device.at_end(state, run));
     [
         ("device", Tone::Used, &device.used),
@@ -105,7 +105,20 @@ fn curves(state: &State, device: &DeviceState, known: &Window, until: Moment) ->
         ("allocated", Tone::Allocated, &device.allocated),
     ]
     .map(|(name, tone, series)| {
-        let columns = series.columns(known.from, known.to, known.columns.into());
+        let mut columns = series.columns(known.from, known.to, known.columns.into());
+        for run in &state.runs {
+            let next = state.runs.iter().find(|next| next.number > run.number);
+            leave_out_the_end(&mut columns, run, next, known);
+            let of_oom = run
+                .oom()
+                .filter(|oom| oom.device.as_ref() == Some(&device.uuid));
+            let most = of_oom.and_then(|oom| match tone {
+                Tone::Allocated => oom.allocated(),
+                Tone::Reserved => oom.reserved(),
+                _ => None,
+            });
+            reach_the_oom(&mut columns, run, most, known);
+        }
         let latest = match tone {
             Tone::Allocated => device.current_peak(state, at),
             Tone::Reserved => device.recently_reserved(state, at),
@@ -113,7 +126,7 @@ fn curves(state: &State, device: &DeviceState, known: &Window, until: Moment) ->
         };
         let last = columns.iter().rev().flatten().next();
         // The device is empty once the run has ended: its line is known by where it was.
-        let ended = state.run().and_then(|run| run.ended).map(|(at, _)| at);
+        let ended = state.run().and_then(window::last_of);
         let before_end = ended.filter(|ended| tone == Tone::Used && *ended <= at);
         let of_run = before_end.and_then(|ended| {
             let to = usize::from(known.first_column(ended)) + 1;
@@ -137,6 +150,43 @@ fn curves(state: &State, device: &DeviceState, known: &Window, until: Moment) ->
             is_at_least: false,
         }
     })
+}
+
+/// What a program still holds that has run out of memory, while it ends, would look like more of the training.
+fn leave_out_the_end(
+    columns: &mut [Option<SeriesBucket>],
+    run: &Run,
+    next: Option<&Run>,
+    known: &Window,
+) {
+    let (Some(last), Some((ended, _))) = (window::last_of(run), run.ended) else {
+        return;
+    };
+    if last < ended {
+        let column = |at| usize::from(known.first_column(at));
+        let next = next.map_or(usize::MAX, |next| column(next.started));
+        let to = (column(ended) + 1).min(next);
+        let left = columns.iter_mut().take(to).skip(column(last) + 1);
+        left.for_each(|column| *column = None);
+    }
+}
+
+/// What there was when memory ran out is known exactly, and may never have been seen by a look at the allocator.
+fn reach_the_oom(
+    columns: &mut [Option<SeriesBucket>],
+    run: &Run,
+    most: Option<Bytes>,
+    known: &Window,
+) {
+    let ended = run.outcome() == RunOutcome::OutOfMemory;
+    let at = run
+        .oom()
+        .filter(|_| ended)
+        .and_then(|oom| known.column(oom.at));
+    let column = at.and_then(|at| columns.get_mut(usize::from(at)));
+    if let (Some(Some(bucket)), Some(most)) = (column, most) {
+        bucket.max = bucket.max.max(most);
+    }
 }
 
 /// An earlier run's allocated memory, drawn over the current run's.

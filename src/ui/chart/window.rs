@@ -1,7 +1,7 @@
 //! The time that the chart shows: how long (zoom), where (follow, pan, pause), and which column a
 //! moment falls on.
 
-use crate::state::{Run, State};
+use crate::state::{Run, RunOutcome, State};
 use crate::units::{Bytes, Moment, RunNumber};
 use std::time::Duration;
 
@@ -50,6 +50,9 @@ const PAUSE: f64 = 0.15;
 
 /// Where nothing runs, the chart ends so long after the last run's end.
 const AFTER: Duration = Duration::from_secs(1);
+
+/// Or this part of what is shown, if that is less.
+const AFTER_SHORT: u32 = 12;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Zoom {
@@ -184,10 +187,11 @@ impl TimeView {
             true => Moment::ZERO,
             false => first.started,
         };
+        let ended = last_of(last);
         self.runs = RunTimes {
-            began: seen_from(first, used).unwrap_or(started),
+            began: seen_from(first, used, ended).unwrap_or(started),
             used,
-            ended: last.ended.map(|(at, _)| at),
+            ended,
         };
     }
 
@@ -309,7 +313,10 @@ impl TimeView {
     fn edge_at(&self, now: Moment) -> Moment {
         match self.edge {
             Edge::Following => match self.runs.ended {
-                Some(ended) => now.min(ended + AFTER),
+                Some(ended) => {
+                    let shown = ended.since(self.runs.began) / AFTER_SHORT;
+                    now.min(ended + AFTER.min(shown))
+                }
                 None => now,
             },
             Edge::Paused(at) | Edge::Held(at) => at,
@@ -323,7 +330,7 @@ impl TimeView {
             (Zoom::Chosen(number), _, _) => SPANS[number.min(SPANS.len() - 1)] * SECOND,
             // Nothing more comes: all of the width is for what was.
             (Zoom::Unasked, Edge::Following | Edge::Paused(_), Some(_)) => {
-                (shown.as_micros() as u64).max(SHORTEST * SECOND)
+                (shown.as_micros() as u64).max(SHORTEST)
             }
             (Zoom::Unasked, _, _) => unasked(shown.as_secs()) * SECOND,
         }
@@ -351,7 +358,7 @@ fn first_use(run: &Run, now: Moment) -> Option<Moment> {
 }
 
 /// So closely the first allocation is looked for.
-const CLOSE_ENOUGH: Duration = Duration::from_millis(100);
+const CLOSE_ENOUGH: Duration = Duration::from_millis(20);
 
 /// A start of this length is in view: the time in which a program loads its libraries.
 const SHORT_START: Duration = Duration::from_secs(2);
@@ -359,11 +366,39 @@ const SHORT_START: Duration = Duration::from_secs(2);
 /// Of a longer one so much.
 const OF_START: Duration = Duration::from_millis(500);
 
-/// From when on there is something to see of a run that was long in starting.
-fn seen_from(run: &Run, used: Option<(RunNumber, Moment)>) -> Option<Moment> {
+/// From when on there is something to see of a run that was long in starting, or of one that has ended and did little else.
+fn seen_from(
+    run: &Run,
+    used: Option<(RunNumber, Moment)>,
+    ended: Option<Moment>,
+) -> Option<Moment> {
     let (_, used) = used?;
     let from = Moment(used.0.saturating_sub(OF_START.as_micros() as u64));
-    (from.since(run.started) >= SHORT_START).then_some(from)
+    if from.since(run.started) >= SHORT_START {
+        return Some(from);
+    }
+    let ended = ended.filter(|ended| *ended > used)?;
+    let (start, rest) = (used.since(run.started), ended.since(used));
+    let before = Moment(
+        used.0
+            .saturating_sub((rest / OF_SHORT_RUN).as_micros() as u64),
+    );
+    (start * MUCH_OF_IT >= rest).then_some(before.max(run.started))
+}
+
+/// Of a short run this part of what is to be seen is shown before it.
+const OF_SHORT_RUN: u32 = 12;
+
+/// A start is left out that takes this part of what is to be seen, or more.
+const MUCH_OF_IT: u32 = 2;
+
+/// The last moment of a run that is to be seen: what a program still holds that has run out of memory and is ending is no training.
+pub(super) fn last_of(run: &Run) -> Option<Moment> {
+    let (ended, _) = run.ended?;
+    let oom = run
+        .oom()
+        .filter(|_| run.outcome() == RunOutcome::OutOfMemory);
+    Some(oom.map_or(ended, |oom| oom.at.min(ended)))
 }
 
 /// Panning to the end follows again.
@@ -375,8 +410,8 @@ fn edge_unless_now(edge: Moment, now: Moment) -> Edge {
     }
 }
 
-/// Seconds that are shown of a run that has ended, at least.
-const SHORTEST: u64 = 2;
+/// So much is shown of a run that has ended, at least.
+const SHORTEST: u64 = SECOND / 4;
 
 /// One press pans by this part of the window.
 const PANS: u64 = 8;
@@ -510,6 +545,41 @@ mod tests {
         assert_eq!(left_out, Some(from));
         let (from, left_out, wider) = told(1.5);
         assert_eq!((from, left_out, wider), (0, None, Moment::ZERO));
+    }
+
+    #[test]
+    fn a_run_that_ran_out_of_memory_is_shown_up_to_then() {
+        use crate::state::tests::staged::{exited, gib, record};
+        let mut story = StagedSession::training();
+        story.sampled(1.0, 20.0, 21.0);
+        let record = record(100, gib(20.0), gib(21.0), gib(1.0), gib(0.0));
+        story.add(24.0, EventKind::Oom(record));
+        story.sampled(30.0, 20.0, 21.0);
+        story.add(36.0, exited(1, Exit::Code(1)));
+        let mut view = TimeView::default();
+        view.follow(&story.state);
+        let window = view.window(story.state.now, 50);
+        assert_eq!((window.from, window.to), (Moment::ZERO, secs(25)));
+        assert_eq!(last_of(&story.state.runs[0]), Some(secs(24)));
+    }
+
+    #[test]
+    fn a_short_run_has_the_width_of_the_chart() {
+        use crate::state::tests::staged::{exited, gib, hello, sample, started};
+        let mut story = StagedSession::default();
+        story.add(0.0, started(1, 100, "train.py"));
+        story.add(1.0, hello(1, 100, None));
+        for (at, allocated) in [(1.1, 0.0), (1.2, 4.0), (1.5, 8.0)] {
+            let sample = sample(100, 0, gib(allocated), gib(allocated));
+            story.add(at, EventKind::Sample(sample));
+        }
+        story.add(1.6, exited(1, Exit::Code(0)));
+        let mut view = TimeView::default();
+        view.follow(&story.state);
+        let window = view.window(story.state.now, 50);
+        let used = window.first_column(Moment::from_secs_f64(1.2));
+        let end = window.first_column(Moment::from_secs_f64(1.6));
+        assert!(used < 10 && end > 40, "{window:?}");
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::units::Bytes;
 
 pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
     subtitle: |view, state| Some((moment_words(view, state)?, Tone::Dim)),
-    own_rows: |_, _, rest| match rest > HEIGHT + BELOW {
+    own_rows: |_, _, _, rest| match rest > HEIGHT + BELOW {
         true => HEIGHT + 1,
         false => 0,
     },

@@ -1,7 +1,8 @@
 //! The breakdown of a device's memory: its parts in a fixed order, each with its figure and share, and all of them in one stacked bar.
 
-use crate::anatomy::Category;
+use crate::anatomy::{Category, KEPT, KEPT_BRIEF};
 use crate::calibration::NON_TORCH_USUAL;
+use crate::diagnosis::{Cause, Finding, GrownSoFar};
 use crate::state::{Breakdown, DeviceState, Run, RunOutcome, State};
 use crate::ui::canvas::{Canvas, Pen, columns};
 use crate::ui::headroom;
@@ -18,15 +19,15 @@ use ratatui::layout::Rect;
 
 pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
     subtitle: |view, state| Some(moment_words(view, state)),
-    own_rows: |state, screen, _| {
-        let more = u16::from(state.run().is_some_and(gathers));
+    own_rows: |view, state, screen, _| {
+        let more = rows_more(view, state);
         match screen >= HEIGHT_FOR_ALL {
             true => HEIGHT + 1 + more,
             // The bar and the capacity stand in the chart, too.
             false => HEIGHT - 1 + more,
         }
     },
-    rows: PaneRows::Fixed(|_, scene, _| HEIGHT + u16::from(scene.state.run().is_some_and(gathers))),
+    rows: PaneRows::Fixed(|view, scene, _| HEIGHT + rows_more(view, scene.state)),
     short: "mem",
     ..PaneSpec::plain("memory", draw)
 };
@@ -47,6 +48,13 @@ fn gathers(run: &Run) -> bool {
             .is_some_and(|structure| structure.whole.is_some());
         is_divided && sample.is_some_and(|(_, sample)| sample.gathered.is_some())
     })
+}
+
+/// Rows of parts that most trainings don't have.
+fn rows_more(view: &View, state: &State) -> u16 {
+    let device = view.device(state);
+    let leaks = device.is_some_and(|device| headroom::grows(view, state, device));
+    u16::from(state.run().is_some_and(gathers)) + u16::from(leaks)
 }
 
 /// What FSDP gathers beside a rank's shards.
@@ -80,7 +88,10 @@ impl BreakdownPart {
 }
 
 /// Stands for how much of the activations and other memory stays between steps.
-const KEPT: &str = "kept after each step";
+const STAYS: &str = "kept after each step";
+
+/// Stands for how much more it is with each step.
+const GROWS: &str = "grows";
 
 /// From this share of the GPU on, what stays between steps beside the model is named: the outputs of the last batch are less.
 const NOTABLE: f64 = 0.1;
@@ -108,6 +119,57 @@ fn notably_kept(state: &State, device: &DeviceState) -> Option<Bytes> {
     (share >= NOTABLE).then_some(kept)
 }
 
+/// What has leaked, or grows from step to step; `None` where nothing does.
+fn leaked(view: &View, scene: &Scene, device: &DeviceState) -> Option<Leaked> {
+    let run = scene.state.run()?;
+    let ranks = ranks_on(run, device);
+    let each = ranks.filter_map(|rank| {
+        let growth = view.fitted.growth(rank, device.capacity)?;
+        Some(growth.so_far(&rank.steps))
+    });
+    let each: Vec<GrownSoFar> = each.collect();
+    if each.is_empty() {
+        return None;
+    }
+    // One size of one leak: that of its cause, once memory ran out.
+    let is_leak = |finding: &&Finding| {
+        finding.cause == Cause::Leak && finding.device.as_ref() == Some(&device.uuid)
+    };
+    let cause = scene.findings.iter().find(is_leak);
+    let cause = cause.filter(|_| run.outcome() == RunOutcome::OutOfMemory);
+    let of_cause = cause.and_then(|finding| finding.leaked);
+    Some(Leaked {
+        bytes: of_cause.unwrap_or_else(|| each.iter().map(|grown| grown.bytes).sum()),
+        per_step: each.iter().map(GrownSoFar::per_step).sum(),
+    })
+}
+
+#[derive(Clone, Copy)]
+struct Leaked {
+    bytes: Bytes,
+    per_step: Bytes,
+}
+
+/// What is allocated between steps beside the model.
+#[derive(Clone, Copy)]
+enum BetweenSteps {
+    /// It is little, and not told apart from the activations.
+    Little,
+    /// It is much of the GPU, and does not grow.
+    Much,
+    Grows(Leaked),
+}
+
+impl BetweenSteps {
+    fn on(view: &View, scene: &Scene, device: &DeviceState) -> BetweenSteps {
+        match leaked(view, scene, device) {
+            Some(leaked) => BetweenSteps::Grows(leaked),
+            None if notably_kept(scene.state, device).is_some() => BetweenSteps::Much,
+            None => BetweenSteps::Little,
+        }
+    }
+}
+
 /// Whether a key shows what that is, or has it looked for. Among many ranks it has another meaning.
 fn is_told_more(view: &View, scene: &Scene) -> bool {
     let is_known = choice::askable(view, scene).is_some() || choice::knows_what_grows(view, scene);
@@ -117,36 +179,42 @@ fn is_told_more(view: &View, scene: &Scene) -> bool {
 /// The parts in order: PyTorch's from the longest lived to the shortest, then others', then free.
 /// What is kept from step to step is no activation, whether it grows or not.
 #[rustfmt::skip]
-fn parts(of: &Breakdown, capacity: Option<Bytes>, keeps: bool) -> Vec<BreakdownPart> {
+fn parts(of: &Breakdown, capacity: Option<Bytes>, between: BetweenSteps) -> Vec<BreakdownPart> {
     type Fill = fn(&Glyphs) -> &'static str;
     const FULL: Fill = |glyphs| glyphs.full;
     const SHADE: Fill = |glyphs| glyphs.shade;
     const DENSE: Fill = |glyphs| glyphs.dense_shade;
     // Before an optimizer was seen, everything allocated is in the rest.
     const FOR_BACKWARD: &str = "kept for the backward pass, grow with the batch";
-    let (rest, rest_short, rest_says) = match (of.parameters, keeps) {
-        (Some(_), false) => ("activations + other", &["activations + other", "activ. + other", "activ."][..], FOR_BACKWARD),
-        (Some(_), true) => ("activations + kept", &["activations + kept", "activ. + kept", "activ."][..], KEPT),
+    let (rest, rest_short, rest_says) = match (of.parameters, between) {
+        (Some(_), BetweenSteps::Little | BetweenSteps::Grows(_)) => ("activations + other", &["activations + other", "activ. + other", "activ."][..], FOR_BACKWARD),
+        (Some(_), BetweenSteps::Much) => ("activations + kept", &["activations + kept", "activ. + kept", "activ."][..], STAYS),
         (None, _) => ("allocated", &["allocated", "alloc"][..], FOR_BACKWARD),
     };
     let (own, own_short, says) = match of.is_sharded {
         true => ("parameter shards", &["shards"][..], "this rank's part of the parameters"),
         false => ("parameters", &["params"][..], "the tensors that the optimizer updates"),
     };
+    let leaked = match (of.parameters, of.activations_and_other, between) {
+        (Some(_), Some(rest), BetweenSteps::Grows(leaked)) => Some(leaked.bytes.min(rest)),
+        (_, _, _) => None,
+    };
+    let rest_bytes = of.activations_and_other.map(|rest| rest - leaked.unwrap_or_default());
     let known = [
         (own, own_short, Tone::Parameters, FULL, "P", says, of.parameters),
         ("gradients", &["grads"], Tone::Gradients, FULL, "G", "kept until zero_grad()", of.gradients),
         ("optimizer state", &["optim", "opt"], Tone::OptimizerState, FULL, "O", "the optimizer's own tensors, such as Adam's moments", of.optimizer_state),
         (GATHERED, &["gathered"], Tone::Parameters, DENSE, "W", "layers that are whole for the moment; the most of the last seconds", of.gathered),
-        (rest, rest_short, Tone::Activations, FULL, "A", rest_says, of.activations_and_other),
+        (KEPT, &[KEPT_BRIEF, "kept"], Tone::Kept, FULL, "K", GROWS, leaked),
+        (rest, rest_short, Tone::Activations, FULL, "A", rest_says, rest_bytes),
         ("cached", &["cached"], Tone::Cached, SHADE, "c", "reserved by PyTorch but unallocated", of.cached),
         ("non-PyTorch", &["non-torch"], Tone::NonPytorch, DENSE, "n", "CUDA context, cuDNN, cuBLAS, NCCL, other libraries", of.non_pytorch),
         ("other processes", &["others"], Tone::OtherProcesses, FULL, "o", "none", of.other_processes),
         ("free", &["free"], Tone::Free, SHADE, ".", "available to any process", of.free),
     ]
     .into_iter()
-    // Only where ranks divide the parameters.
-    .filter(|(name, .., bytes)| *name != GATHERED || bytes.is_some())
+    // Only where ranks divide the parameters, and where something leaks.
+    .filter(|(name, .., bytes)| !matches!(*name, GATHERED | KEPT) || bytes.is_some())
     .map(|(name, short, tone, fill, letter, says, bytes)| BreakdownPart { name, short, tone, fill, letter, says, bytes, is_about: false });
     let known: Vec<BreakdownPart> = known.collect();
     // Who holds what is outside of PyTorch is not known.
@@ -251,7 +319,7 @@ pub(super) fn device_figures(state: &State, device: &DeviceState) -> DeviceFigur
     let named = [of.parameters, of.gradients, of.optimizer_state, of.gathered];
     let named: Bytes = named.into_iter().flatten().sum();
     let allocated = of.activations_and_other.map(|rest| named + rest);
-    let free = parts(&of, device.capacity, false).into_iter();
+    let free = parts(&of, device.capacity, BetweenSteps::Little).into_iter();
     let mut free = free.filter(|part| part.tone == Tone::Free);
     DeviceFigures {
         allocated,
@@ -313,14 +381,14 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
     let is_all = area.height >= HEIGHT + u16::from(is_gathering(view, state));
     if is_all {
         let bar = Rect { height: 1, ..area };
-        draw_bar(&mut canvas.at(bar), view, state);
+        draw_bar(&mut canvas.at(bar), view, scene);
         area.y += 1;
         area.height -= 1;
     }
     let (breakdown, _) = shown(view, state, device);
     let figures = Figures::new(device.capacity);
-    let keeps = notably_kept(state, device).is_some();
-    let parts = parts(&breakdown, device.capacity, keeps);
+    let between = BetweenSteps::on(view, scene, device);
+    let parts = parts(&breakdown, device.capacity, between);
     let whole = device
         .capacity
         .unwrap_or_else(|| parts.iter().filter_map(|part| part.bytes).sum());
@@ -342,13 +410,16 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
             continue;
         }
         if area.width >= ROOM_FOR_WORDS {
-            let mut words = words(part, state, device);
-            if part.says == KEPT && headroom::grows(view, state, device) {
-                words += match is_told_more(view, scene) {
-                    true => " and grows: w",
-                    false => " and grows",
-                };
-            }
+            let words = match (between, part.says) {
+                (BetweenSteps::Grows(leaked), GROWS) => {
+                    let key = match is_told_more(view, scene) {
+                        true => ": w",
+                        false => "",
+                    };
+                    format!("grows by {} with each step{key}", leaked.per_step)
+                }
+                (_, _) => words(part, state, device),
+            };
             pen.clauses(&words, Tone::Dim);
         } else if pen.room() > ROOM_FOR_BAR {
             let room = pen.room() - 1;
@@ -398,7 +469,7 @@ fn draw_row(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, figures: Figures
     };
     pen.text(part.glyph(theme), part.tone)
         .skip(1)
-        .cut(part.name, NAME - 3, tone)
+        .cut(name_within(part, NAME - 3), NAME - 3, tone)
         .to(NAME - 1)
         .text(about, Tone::Dim)
         .to(NAME)
@@ -408,12 +479,20 @@ fn draw_row(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, figures: Figures
         .skip(2);
 }
 
+/// The name that is not cut, if there is one.
+fn name_within(part: &BreakdownPart, room: u16) -> &'static str {
+    let mut names = [part.name].into_iter().chain(part.short.iter().copied());
+    names
+        .find(|name| columns(name) <= room)
+        .unwrap_or(part.name)
+}
+
 /// A part's explanation; for other processes their names.
 fn words(part: &BreakdownPart, state: &State, device: &DeviceState) -> String {
     if part.bytes.is_none() {
         return String::from("unknown");
     }
-    if part.says == KEPT {
+    if part.says == STAYS {
         let kept = kept_between_steps(state, device);
         return format!("{kept} of it is kept after each step");
     }
@@ -457,13 +536,13 @@ fn draw_share(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, whole: Bytes, 
 
 /// Each part is as wide as its share, with its name and figure in it if they fit; of those that have no room in theirs it is said in
 /// the free part, if there is room.
-pub(in crate::ui) fn draw_bar(canvas: &mut Canvas, view: &View, state: &State) {
-    let (theme, width) = (canvas.theme, canvas.area.width);
+pub(in crate::ui) fn draw_bar(canvas: &mut Canvas, view: &View, scene: &Scene) {
+    let (theme, state, width) = (canvas.theme, scene.state, canvas.area.width);
     let Some(device) = view.device(state) else {
         return;
     };
-    let keeps = notably_kept(state, device).is_some();
-    let parts = parts(&shown(view, state, device).0, device.capacity, keeps);
+    let between = BetweenSteps::on(view, scene, device);
+    let parts = parts(&shown(view, state, device).0, device.capacity, between);
     let known: Bytes = parts.iter().filter_map(|part| part.bytes).sum();
     let whole = device.capacity.unwrap_or(known).max(known);
     let figures = Figures::new(device.capacity);

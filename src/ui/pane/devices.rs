@@ -15,7 +15,7 @@ use crate::ui::words::{Figures, count};
 use crate::units::Bytes;
 
 pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
-    own_rows: |state, screen, _| match screen >= HEIGHT_FOR_DEVICES {
+    own_rows: |_, state, screen, _| match screen >= HEIGHT_FOR_DEVICES {
         false => 0,
         true if rank_map::is_wanted(state) => rank_map::rows(state) + 2,
         true => match length(state) {

@@ -16,7 +16,7 @@ use crate::units::{Moment, clock_face};
 use std::path::Path;
 
 pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
-    own_rows: |_, _, rest| rest,
+    own_rows: |_, _, _, rest| rest,
     scrolling: Scrolling::List {
         length,
         shown: |area| area.height.into(),

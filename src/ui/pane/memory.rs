@@ -1,21 +1,23 @@
 //! The chart's pane: its title, and why there is no chart yet.
 
 use crate::event::NvmlState;
-use crate::state::{DeviceState, ProbeState, State};
+use crate::state::{DeviceState, ProbeState, RunOutcome, State};
 use crate::ui::canvas::columns;
 use crate::ui::canvas::{self, Canvas, StyledLine};
 use crate::ui::chart::{self, Choice};
 use crate::ui::pane::ListScroll;
 use crate::ui::pane::spec::PaneSpec;
 use crate::ui::scene::Scene;
+use crate::ui::step;
+use crate::ui::step::traced::ReadStep;
 use crate::ui::theme::Tone;
 use crate::ui::view::View;
-use crate::ui::words::Figures;
+use crate::ui::words::{Figures, rank_on};
 use crate::units::Bytes;
 
 pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
     // On 36 rows the column beside it has room for memory, two runs and the last event.
-    own_rows: |_, screen, _| (screen * 9 / 20 + 1).max(7),
+    own_rows: |_, _, screen, _| (screen * 9 / 20 + 1).max(7),
     ..PaneSpec::plain("chart", draw)
 };
 
@@ -75,12 +77,32 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
     if view.time.is_held() {
         title.extend([(separator, Tone::Dim), (paused.as_str(), Tone::Accent)]);
     }
+    if let Some(read) = only_step(view, state, device) {
+        title.extend([
+            (separator, Tone::Dim),
+            ("step 1, allocation by allocation", Tone::Text),
+        ]);
+        let mut inside = canvas.below_head(&title);
+        return step::chart::draw_alone(&mut inside, read, device.capacity);
+    }
     let choice = Choice {
         time: &view.time,
         height: view.height,
         compared: view.compared.and_then(|number| state.run_numbered(number)),
     };
     chart::draw(&mut canvas.below_head(&title), state, device, &choice);
+}
+
+/// The step of a run that ran out of memory in its first one: over time that is a few columns, if it was looked at more than once.
+/// Who zooms or points in time gets time.
+fn only_step<'v>(view: &'v View, state: &State, device: &DeviceState) -> Option<&'v ReadStep> {
+    let run = state.run()?;
+    let is_alone = state.runs.len() == 1 && run.outcome() == RunOutcome::OutOfMemory;
+    let is_asked = view.time.is_chosen() || view.compared.is_some();
+    let rank = rank_on(state, device).filter(|_| is_alone && !is_asked)?;
+    let read = view.peak.as_ref()?.read()?;
+    let is_of_it = (read.key.run, read.key.pid) == (run.number, rank.hello.pid);
+    (is_of_it && read.key.failed && rank.steps.count == 0).then_some(read)
 }
 
 /// "15.7 of 23.6 GiB": what is in use on the device now, or without NVML what PyTorch has reserved.

@@ -17,7 +17,7 @@ use crate::ui::words::{outcome_words, patching_words, steps_per_second};
 use ratatui::layout::Rect;
 
 pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
-    own_rows: |state, _, rest| match (state.runs.len(), rest) {
+    own_rows: |_, state, _, rest| match (state.runs.len(), rest) {
         // A single one is what the header speaks of: where there is little room, the events have it.
         (0 | 1, ..ROOM_FOR_ONE) => 0,
         (runs, _) => (2 + 2 * runs as u16).min((rest * 2 / 5).max(4)),

@@ -20,8 +20,8 @@ pub(in crate::ui) struct PaneSpec {
     /// that took.
     pub first_rows: fn(&mut Canvas, &View, &Scene) -> u16,
     /// Rows of a place of its own on a screen with two columns, the title's row included; 0 where it has no such place. The arguments
-    /// are the state, the screen's rows and the rows left in its column.
-    pub own_rows: fn(&State, u16, u16) -> u16,
+    /// are the view, the state, the screen's rows and the rows left in its column.
+    pub own_rows: fn(&View, &State, u16, u16) -> u16,
     pub scrolling: Scrolling,
     /// Rows in which all of it is shown below the chart, which has those that are left.
     pub rows: PaneRows,
@@ -67,7 +67,7 @@ impl PaneSpec {
             short: title,
             subtitle: |_, _| None,
             first_rows: |_, _, _| 0,
-            own_rows: |_, _, _| 0,
+            own_rows: |_, _, _, _| 0,
             scrolling: Scrolling::Nothing,
             rows: PaneRows::Any,
             is_there: |_| true,

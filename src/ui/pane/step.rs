@@ -14,7 +14,7 @@ pub(in crate::ui) const PANE: PaneSpec = PaneSpec {
     subtitle: moment_words,
     first_rows: step::draw_which,
     // Where the column beside the chart would stay empty below the events.
-    own_rows: |state, _, rest| match is_traced(state) {
+    own_rows: |_, state, _, rest| match is_traced(state) {
         true => rest.saturating_sub(FOR_EVENTS).min(LINES),
         false => 0,
     },

@@ -75,19 +75,29 @@ impl Columns {
 }
 
 pub(super) fn draw(canvas: &mut Canvas, layout: &StepLayout, read: &ReadStep) {
+    draw_up_to(canvas, layout, read, None);
+}
+
+/// The curve with its axes and nothing else, up to the device's capacity.
+pub(in crate::ui) fn draw_alone(canvas: &mut Canvas, read: &ReadStep, capacity: Option<Bytes>) {
+    let layout = StepLayout::of_curve(canvas.area);
+    draw_up_to(canvas, &layout, read, capacity);
+}
+
+fn draw_up_to(canvas: &mut Canvas, layout: &StepLayout, read: &ReadStep, capacity: Option<Bytes>) {
     let plot = layout.plot;
     if plot.width < 4 || plot.height < 1 {
         return;
     }
     let columns = Columns::new(&read.anatomy, plot.width);
     let peak = read.anatomy.allocated[read.peak];
-    let scale = Scale::with_top(peak, plot.height);
+    let scale = Scale::with_top(capacity.unwrap_or(peak).max(peak), plot.height);
     let axis = Rect {
         x: plot.x - BYTES_WIDTH,
         width: BYTES_WIDTH,
         ..plot
     };
-    draw_bytes(&mut canvas.at(axis), &scale, None);
+    draw_bytes(&mut canvas.at(axis), &scale, capacity);
     let mut area = canvas.at(plot);
     for column in 0..plot.width {
         let highest = columns.highest(&read.anatomy, column);

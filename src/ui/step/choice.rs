@@ -2,7 +2,7 @@
 
 use crate::anatomy::StepGrowth;
 use crate::event::{Hello, Retainers, SourceLine, StepTrace};
-use crate::state::{OomIncident, ProbeState, RankState, Run, RunOutcome, State};
+use crate::state::{OomIncident, ProbeState, RankState, Run, RunOutcome, State, StepTraces};
 use crate::ui::action::{Effect, FlameMove, Scroll, StepMove};
 use crate::ui::scene::Scene;
 use crate::ui::step::chart::Columns;
@@ -119,14 +119,6 @@ pub(in crate::ui) fn retainers<'a>(
     process(view, scene)?.1.retainers.as_ref()
 }
 
-/// Whether it is known who keeps memory alive, or which lines grew up to an OOM.
-pub(in crate::ui) fn knows_who_keeps(view: &View, scene: &Scene) -> bool {
-    let record = scene.state.oom().and_then(|oom| oom.record.as_ref());
-    let found = retainers(view, scene).map(|(_, found)| found);
-    record.is_some_and(|record| !record.growing.is_empty())
-        || found.is_some_and(|found| !found.retainers.is_empty() || !found.growing.is_empty())
-}
-
 /// Whether anything is known of what grows: by a step that was traced, by a search for who keeps it alive, or by the OOM.
 pub(in crate::ui) fn knows_what_grows(view: &View, scene: &Scene) -> bool {
     let record = scene.state.oom().and_then(|oom| oom.record.as_ref());
@@ -222,9 +214,10 @@ fn is_too_old(hello: &Hello) -> bool {
 
 /// Opens the latest traced step, or after a run that ran out of memory the step in which it did.
 pub(in crate::ui) fn open(view: &mut View, scene: &Scene) {
+    view.step_opened = Some(scene.state.now);
     let process = process(view, scene).map(|(_, rank)| rank.hello.pid);
     let has_died = (scene.state.run()).is_some_and(|run| run.outcome() == RunOutcome::OutOfMemory);
-    let died = (failed(scene).map(|(_, trace)| trace.pid))
+    let died = (failed(scene).map(|(_, trace, _)| trace.pid))
         .or_else(|| untraced(scene).map(|(key, _)| key.pid));
     if has_died && died.is_some() && died == process {
         return open_failed(view, scene);
@@ -238,22 +231,30 @@ pub(in crate::ui) fn has_failed(scene: &Scene) -> bool {
     failed(scene).is_some() || untraced(scene).is_some()
 }
 
+/// A traced step with its run, and all of its process.
+type TracedOfRun<'a> = (RunNumber, &'a StepTrace, &'a StepTraces);
+
+/// The latest traced step of the process that is shown.
+fn latest<'a>((run, rank): (&'a Run, &'a RankState)) -> Option<TracedOfRun<'a>> {
+    Some((run.number, rank.traces.last()?, &rank.traces))
+}
+
 /// The step that ran out of memory in the latest run, where it was traced.
-fn failed<'a>(scene: &Scene<'a>) -> Option<(RunNumber, &'a StepTrace)> {
+fn failed<'a>(scene: &Scene<'a>) -> Option<TracedOfRun<'a>> {
     let run = scene.state.run()?;
-    let trace = run.rank_of(run.oom()?)?.traces.failed()?;
-    Some((run.number, trace))
+    let traces = &run.rank_of(run.oom()?)?.traces;
+    Some((run.number, traces.failed()?, traces))
 }
 
 /// Opens the step that ran out of memory, where it did.
 pub(in crate::ui) fn open_failed(view: &mut View, scene: &Scene) {
-    let Some((run, trace)) = failed(scene) else {
+    let Some((run, trace, traces)) = failed(scene) else {
         if let Some((key, _)) = untraced(scene) {
             view.step = Some(StepView::Failed(key));
         }
         return;
     };
-    let mut opened = StepView::new(run, trace);
+    let mut opened = StepView::new(run, trace, traces);
     if let Some(read) = opened.read_mut() {
         read.follows = false;
         read.point_at(read.anatomy.end());
@@ -281,20 +282,20 @@ pub(in crate::ui) fn follow(view: &mut View, scene: &Scene) {
     let process = process(view, scene);
     let of = process.map(|(run, rank)| (run.number, rank.hello.pid));
     let key = open.key();
-    let latest = process.and_then(|(run, rank)| Some((run.number, rank.traces.last()?)));
+    let latest = process.and_then(latest);
     if key.is_some() && key.map(|key| (key.run, key.pid)) == of {
-        let newer = latest.filter(|(run, trace)| key != Some(StepKey::new(*run, trace)));
+        let newer = latest.filter(|(run, trace, _)| key != Some(StepKey::new(*run, trace)));
         if newer.is_some() {
             view.awaited_trace = None;
         }
         let before = open.read().filter(|read| read.follows).map(looked_at);
-        if let (Some((run, trace)), Some((grouping, order))) = (newer, before) {
-            view.step = Some(StepView::grouped(run, trace, grouping, order));
+        if let (Some((run, trace, of)), Some((grouping, order))) = (newer, before) {
+            view.step = Some(StepView::grouped(run, trace, of, grouping, order));
         }
         return;
     }
     match latest {
-        Some((run, trace)) => view.step = Some(StepView::new(run, trace)),
+        Some((run, trace, of)) => view.step = Some(StepView::new(run, trace, of)),
         None if key.is_some() => view.step = Some(StepView::Nothing),
         None => {}
     }
@@ -303,16 +304,16 @@ pub(in crate::ui) fn follow(view: &mut View, scene: &Scene) {
 /// Reads the latest traced step for its pane, once.
 pub(in crate::ui) fn follow_peak(view: &mut View, scene: &Scene) {
     let process = process(view, scene);
-    let latest = process.and_then(|(run, rank)| Some((run.number, rank.traces.last()?)));
+    let latest = process.and_then(latest);
     let key = view.peak.as_ref().and_then(StepView::key);
-    if latest.map(|(run, trace)| StepKey::new(run, trace)) != key {
+    if latest.map(|(run, trace, _)| StepKey::new(run, trace)) != key {
         view.growth = process.and_then(|(_, rank)| StepGrowth::new(&rank.traces));
     }
     match latest {
-        Some((run, trace)) if key != Some(StepKey::new(run, trace)) => {
+        Some((run, trace, of)) if key != Some(StepKey::new(run, trace)) => {
             let before = view.peak.as_ref().and_then(StepView::read);
             let (grouping, order) = before.map(looked_at).unwrap_or_default();
-            view.peak = Some(StepView::grouped(run, trace, grouping, order));
+            view.peak = Some(StepView::grouped(run, trace, of, grouping, order));
         }
         Some(_) => {}
         None => view.peak = None,
@@ -329,15 +330,21 @@ pub(in crate::ui) fn go(view: &mut View, wanted: StepMove, scene: &Scene) -> Opt
     if leads_to_untraced(view, scene, wanted) {
         view.step = untraced_failure(view, scene).map(StepView::Failed);
     }
-    // Who keeps memory alive, and what grew, is beside a traced step, or stands alone.
+    // Who keeps memory alive, and what grew, is beside a traced step, or stands alone; modules are known of a traced one.
     let is_untraced = matches!(view.step, Some(StepView::Failed(_)));
-    let leads_beside = is_untraced && wanted == StepMove::WhatLeaks;
+    let leads_beside = is_untraced && matches!(wanted, StepMove::WhatLeaks | StepMove::Regroup);
     let beside = leads_beside
         .then(|| process(view, scene)?.1.traces.last())
         .flatten();
     match (key, other.or(beside)) {
-        (Some(key), Some(trace)) => view.step = Some(StepView::new(key.run, trace)),
-        (_, None) if leads_beside => view.step = Some(StepView::Nothing),
+        (Some(key), Some(trace)) => {
+            if let Some((_, rank)) = process(view, scene) {
+                view.step = Some(StepView::new(key.run, trace, &rank.traces));
+            }
+        }
+        (_, None) if leads_beside && wanted == StepMove::WhatLeaks => {
+            view.step = Some(StepView::Nothing);
+        }
         (_, _) => {}
     }
     let effect = match wanted {

@@ -2,10 +2,10 @@
 //! the memory; and what grew up to it.
 
 use super::holdings;
-use super::traced::StepKey;
-use super::{WIDEST, choice, facts_on_a_rule};
+use super::traced::{StepKey, StepView};
+use super::{WIDEST, choice, facts_on_a_rule, growth};
 use crate::anatomy::{Category, StepAnatomy};
-use crate::document::{self, KnownLines, MemoryHolder};
+use crate::document::{self, KnownLines, MadeByLine, MemoryHolder};
 use crate::event::{OomRecord, SourceLine};
 use crate::state::{OomIncident, Run, SourceTexts};
 use crate::ui::canvas::{self, Canvas, StyledLine, columns};
@@ -49,10 +49,14 @@ pub(super) fn draw(canvas: &mut Canvas, key: StepKey, view: &View, scene: &Scene
     facts_on_a_rule(canvas, facts);
     asked_for(canvas, record);
     let mut lines = document::lines_of(oom, &run.source);
-    lines.sort_by_key(|line| std::cmp::Reverse(line.bytes));
+    let leaked = scene.findings.iter().find_map(|finding| finding.leaked);
+    let traced = view.peak.as_ref().and_then(StepView::read);
+    let traced = traced.filter(|read| (read.key.run, read.key.pid) == (key.run, key.pid));
+    let made = traced.map(|read| MadeByLine::new(&read.anatomy));
+    lines = document::told_apart(lines, oom, leaked, &made.unwrap_or_default());
     lines.extend(rest(&lines, oom));
     let mut grew = how_much_is_known(canvas.area.width, run, oom, canvas.theme.glyphs);
-    let of_search = super::grew(view, scene, canvas.area.width, canvas.theme.glyphs);
+    let of_search = growth::grew(view, scene, canvas.area.width, canvas.theme.glyphs);
     grew.extend(of_search);
     let room = canvas.area.height.saturating_sub(ABOVE);
     // With the row of its titles, and one without anything below it.
@@ -78,7 +82,7 @@ pub(super) fn draw(canvas: &mut Canvas, key: StepKey, view: &View, scene: &Scene
     if !record.stack.is_empty() && lines.len() + WORTH_BEGINNING < usize::from(below.height) {
         lines.extend(stack);
     }
-    super::lines(&mut canvas.at(below), &lines);
+    growth::lines(&mut canvas.at(below), &lines);
 }
 
 fn asked_for(canvas: &mut Canvas, record: &OomRecord) {

@@ -1,10 +1,10 @@
 //! What is alive at the cursor: as categories with a bar each, and as a table of lines or modules.
 
-use crate::anatomy::Category;
-use crate::document::MemoryHolder;
+use crate::anatomy::{Category, not_in_a_module};
+use crate::document::{self, MemoryHolder};
 use crate::event::SourceLine;
 use crate::state::SourceTexts;
-use crate::ui::canvas::{self, Canvas, StyledLine, columns};
+use crate::ui::canvas::{self, Canvas, Pen, StyledLine, columns};
 use crate::ui::step::layout::StepLayout;
 use crate::ui::step::traced::{Grouping, ReadStep, RowOrder};
 use crate::ui::theme::{Theme, Tone};
@@ -30,13 +30,26 @@ struct LineWidths {
 }
 
 /// Columns of a category that is cut down to its short name.
-const SHORT: u16 = 6;
+const SHORT: u16 = 7;
+
+/// From this width on categories have their whole names.
+const WHOLE_NAMES: u16 = 140;
+
+/// A category's name on a canvas that is not narrow.
+fn named(category: Category, width: u16) -> &'static str {
+    match width {
+        WHOLE_NAMES.. => category.title(),
+        _ => category.brief(),
+    }
+}
 
 impl LineWidths {
-    /// `what` says whether a row's category is known of any.
-    fn for_width(width: u16, what: bool) -> LineWidths {
+    /// For rows of these categories, as far as they are known.
+    fn new(width: u16, of: impl Iterator<Item = Category>) -> LineWidths {
+        let longest = of.map(|of| columns(named(of, width)) + 1).max();
+        let what = longest.is_some();
         let (bar, category, blocks) = match (width, what) {
-            (100.., true) => ((width / 8).min(24), 16, 8),
+            (100.., true) => ((width / 8).min(24), longest.unwrap_or(0).max(NAME), 8),
             (100.., false) => ((width / 8).min(24), 0, 8),
             // What the line says takes the place of the number of its blocks.
             (70.., true) => (9, SHORT, 0),
@@ -79,7 +92,13 @@ pub(super) fn draw_table(
     source: Option<&SourceTexts>,
     pointer: Option<usize>,
 ) {
-    let widths = LineWidths::for_width(canvas.area.width, true);
+    let categories: Vec<Category> = match read.grouping {
+        Grouping::Lines => read.lines.iter().map(|held| held.category).collect(),
+        Grouping::Modules | Grouping::Flame | Grouping::Growth => {
+            read.modules.iter().map(|held| held.category).collect()
+        }
+    };
+    let widths = LineWidths::new(canvas.area.width, categories.into_iter());
     let titles = StepLayout::titles(canvas.area);
     let shown = usize::from(canvas.area.height.saturating_sub(titles));
     let most = read.rows().saturating_sub(shown);
@@ -134,7 +153,7 @@ pub(super) fn draw_lines(canvas: &mut Canvas, lines: &[MemoryHolder], whole: Byt
 }
 
 fn widths_of(width: u16, lines: &[MemoryHolder]) -> LineWidths {
-    LineWidths::for_width(width, lines.iter().any(|line| line.category.is_some()))
+    LineWidths::new(width, lines.iter().filter_map(|line| line.category))
 }
 
 /// Columns of the names, and of what the lines say beside them: the texts stand below each other.
@@ -234,7 +253,10 @@ fn of_modules(read: &ReadStep, first: usize, shown: usize) -> Vec<Held<'_>> {
             let each = holding.bytes.scale(1.0 / holding.alike as f64);
             format!("{} × {each}", holding.alike)
         }),
-        unknown: "outside of modules",
+        unknown: match holding.category {
+            Category::Kept => document::MODULE_NOT_SEEN,
+            category => not_in_a_module(category),
+        },
     });
     held.collect()
 }
@@ -349,6 +371,7 @@ fn line(canvas: &mut Canvas, row: u16, widths: LineWidths, held: &Held, share: f
     let theme = canvas.theme;
     let tone = held.category.map_or(Tone::Allocated, category_tone);
     let bytes = held.bytes.to_string();
+    let width = canvas.area.width;
     let mut pen = canvas.pen(row);
     pen.to(FIGURE.saturating_sub(columns(&bytes)))
         .text(&bytes, Tone::Text)
@@ -362,7 +385,7 @@ fn line(canvas: &mut Canvas, row: u16, widths: LineWidths, held: &Held, share: f
     }
     let category = held.category.map(|category| match widths.category {
         SHORT => short_name(category),
-        _ => category.title(),
+        _ => named(category, width),
     });
     let category = category.unwrap_or_default();
     pen.text(category, Tone::Text)
@@ -399,55 +422,83 @@ fn line(canvas: &mut Canvas, row: u16, widths: LineWidths, held: &Held, share: f
     }
 }
 
-/// Columns of a name.
+/// Columns of a category's name with the space behind it, at the least.
 const NAME: u16 = 16;
 
-/// Most models have no frozen weights: that row is there where they are. They are alive for the whole step.
+/// From this width on a list of them has the whole names.
+const ROOM_FOR_TITLES: u16 = 46;
+
+/// What most steps have nothing of has a row where they have.
 fn is_shown(read: &ReadStep, category: Category) -> bool {
-    let of_step = || read.categories.first().map(|of| of[category.place()]);
-    category != Category::Frozen || of_step().is_some_and(|bytes| bytes > Bytes::ZERO)
+    match category {
+        Category::Frozen | Category::Kept | Category::Left | Category::Recomputed => {
+            read.most[category.place()] > Bytes::ZERO
+        }
+        Category::Parameters
+        | Category::OptimizerState
+        | Category::Gradients
+        | Category::Activations
+        | Category::Temporaries
+        | Category::Other => true,
+    }
+}
+
+/// Those that have a row; where there is no room for all, the ones that are largest in this step.
+fn shown_categories(read: &ReadStep, room: usize) -> Vec<Category> {
+    let all = Category::ALL.into_iter();
+    let mut shown: Vec<Category> = all.filter(|of| is_shown(read, *of)).collect();
+    shown.sort_by_key(|of| std::cmp::Reverse(read.most[of.place()]));
+    shown.truncate(room);
+    shown.sort_by_key(|of| of.place());
+    shown
 }
 
 /// Rows of the categories of a step.
 pub(super) fn category_rows(read: &ReadStep) -> usize {
-    let all = Category::ALL.into_iter();
-    all.filter(|category| is_shown(read, *category)).count()
+    shown_categories(read, usize::MAX).len()
 }
 
 pub(super) fn draw_categories(canvas: &mut Canvas, read: &ReadStep) {
-    let at_cursor = Category::ALL.into_iter().zip(read.categories[read.cursor]);
-    let sums = at_cursor.filter(|(category, _)| is_shown(read, *category));
-    let all = category_rows(read) as u16;
-    let lists = match canvas.area.height < all {
+    let lists = match usize::from(canvas.area.height) < category_rows(read) {
         true => 2,
         false => 1,
     };
-    let rows = all.div_ceil(lists);
+    let shown = shown_categories(read, usize::from(lists * canvas.area.height));
+    let rows = (shown.len() as u16).div_ceil(lists).max(1);
     let width = canvas.area.width / lists;
-    let whole = read.at_cursor();
-    for (place, (category, bytes)) in (0..).zip(sums) {
+    let name = match width >= ROOM_FOR_TITLES {
+        true => Category::title,
+        false => Category::brief,
+    };
+    let longest = shown.iter().map(|of| columns(name(*of)) + 1).max();
+    let indent = NAME.max(longest.unwrap_or(0));
+    let (theme, whole) = (canvas.theme, read.at_cursor());
+    for (place, category) in (0..).zip(shown) {
         let area = Rect {
             x: canvas.area.x + place / rows * width,
             width: width.saturating_sub(1),
             ..canvas.area
         };
-        row(&mut canvas.at(area), place % rows, category, bytes, whole);
+        let bytes = read.categories[read.cursor][category.place()];
+        let share = bytes.fraction_of(whole).unwrap_or(0.0);
+        let mut area = canvas.at(area);
+        let mut pen = area.pen(place % rows);
+        let tone = match bytes {
+            Bytes::ZERO => Tone::Dim,
+            _ => Tone::Text,
+        };
+        pen.skip(1).text(name(category), tone).to(1 + indent);
+        draw_amount(pen, theme, category, bytes, share);
     }
 }
 
-fn row(canvas: &mut Canvas, row: u16, category: Category, bytes: Bytes, whole: Bytes) {
-    let theme = canvas.theme;
+fn draw_amount(mut pen: Pen, theme: &Theme, category: Category, bytes: Bytes, share: f64) {
     let (figure, tone) = match bytes {
         Bytes::ZERO => (String::from("0"), Tone::Dim),
         bytes => (bytes.to_string(), Tone::Text),
     };
     let width = usize::from(FIGURE);
-    let mut pen = canvas.pen(row);
-    pen.skip(1)
-        .text(category.title(), tone)
-        .to(1 + NAME)
-        .text(&format!("{figure:>width$} "), tone);
-    let share = bytes.fraction_of(whole).unwrap_or(0.0);
+    pen.text(&format!("{figure:>width$} "), tone);
     // The largest share leaves room for its percentage.
     let room = pen.room().saturating_sub(columns(" 100%"));
     let bar = share_bar(theme, category, share, room);
@@ -462,7 +513,8 @@ pub(super) fn category_tone(category: Category) -> Tone {
         Category::Parameters | Category::Frozen => Tone::Parameters,
         Category::Gradients => Tone::Gradients,
         Category::OptimizerState => Tone::OptimizerState,
-        Category::Activations => Tone::Activations,
+        Category::Kept | Category::Left => Tone::Kept,
+        Category::Activations | Category::Recomputed => Tone::Activations,
         Category::Temporaries => Tone::Cached,
         Category::Other => Tone::NonPytorch,
     }
@@ -475,7 +527,10 @@ fn short_name(category: Category) -> &'static str {
         Category::Frozen => "froz",
         Category::Gradients => "grad",
         Category::OptimizerState => "optim",
+        Category::Kept => "kept",
+        Category::Left => "left",
         Category::Activations => "activ",
+        Category::Recomputed => "recomp",
         Category::Temporaries => "temp",
         Category::Other => "other",
     }
@@ -495,7 +550,10 @@ fn letter(category: Category) -> &'static str {
         Category::Frozen => "F",
         Category::Gradients => "G",
         Category::OptimizerState => "O",
+        Category::Kept => "K",
+        Category::Left => "L",
         Category::Activations => "A",
+        Category::Recomputed => "R",
         Category::Temporaries => "T",
         Category::Other => "x",
     }

@@ -55,6 +55,34 @@ pub(in crate::ui) struct StepLayout {
 }
 
 impl StepLayout {
+    /// The curve with its axes, and nothing else.
+    pub(super) fn of_curve(chart: Rect) -> StepLayout {
+        let labels = u16::from(chart.height >= ROWS_FOR_LABELS);
+        let inner = Rect {
+            x: chart.x + BYTES_WIDTH.min(chart.width),
+            width: chart.width.saturating_sub(BYTES_WIDTH),
+            ..chart
+        };
+        StepLayout {
+            title: Rect::ZERO,
+            labels: (labels > 0).then_some(Rect { height: 1, ..inner }),
+            plot: Rect {
+                y: inner.y + labels,
+                height: inner.height.saturating_sub(labels + 1),
+                ..inner
+            },
+            phases: Rect {
+                y: chart.bottom() - chart.height.min(1),
+                height: chart.height.min(1),
+                ..chart
+            },
+            head: Rect::ZERO,
+            bars: None,
+            table: Rect::ZERO,
+            flame: None,
+        }
+    }
+
     /// Rows for the titles of the table's columns.
     pub(in crate::ui) fn titles(table: Rect) -> u16 {
         u16::from(table.height > LINES)
@@ -97,12 +125,6 @@ pub(super) fn arrange(area: Rect, grouping: Grouping) -> StepLayout {
     let title = top(of_title);
     let chart = top(of_chart);
     let head = top(1);
-    let labels = u16::from(chart.height >= ROWS_FOR_LABELS);
-    let inner = Rect {
-        x: area.x + BYTES_WIDTH.min(area.width),
-        width: area.width.saturating_sub(BYTES_WIDTH),
-        ..chart
-    };
     let is_large = area.height >= ROWS_FOR_FLAME && area.width >= BESIDE;
     let flame = is_large.then(|| {
         rest.height -= FLAME;
@@ -115,21 +137,11 @@ pub(super) fn arrange(area: Rect, grouping: Grouping) -> StepLayout {
     let (bars, table) = below(rest);
     StepLayout {
         title,
-        labels: (labels > 0).then_some(Rect { height: 1, ..inner }),
-        plot: Rect {
-            y: inner.y + labels,
-            height: inner.height.saturating_sub(labels + 1),
-            ..inner
-        },
-        phases: Rect {
-            y: chart.bottom() - chart.height.min(1),
-            height: chart.height.min(1),
-            ..area
-        },
         head,
         bars,
         table,
         flame,
+        ..StepLayout::of_curve(chart)
     }
 }
 

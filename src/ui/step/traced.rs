@@ -7,6 +7,7 @@ use crate::anatomy::{
     categories_over_time, flame,
 };
 use crate::event::StepTrace;
+use crate::state::StepTraces;
 use crate::ui::step::flame_place::FlamePlace;
 use crate::units::{Bytes, Pid, RunNumber};
 use std::cmp::Reverse;
@@ -94,6 +95,8 @@ pub(in crate::ui) struct ReadStep {
     pub anatomy: StepAnatomy,
     /// The bytes of each category at each position, in the order of [`Category::ALL`].
     pub categories: Vec<[Bytes; Category::ALL.len()]>,
+    /// The most of each at any position.
+    pub most: [Bytes; Category::ALL.len()],
     pub peak: usize,
     pub allocations: usize,
     /// A position.
@@ -128,15 +131,21 @@ impl StepKey {
 }
 
 impl StepView {
-    /// A step, with the cursor at its peak.
-    pub(in crate::ui) fn new(run: RunNumber, trace: &StepTrace) -> StepView {
+    /// One of these traced steps, with the cursor at its peak.
+    pub(in crate::ui) fn new(run: RunNumber, trace: &StepTrace, of: &StepTraces) -> StepView {
         let key = StepKey::new(run, trace);
-        let Ok(anatomy) = StepAnatomy::new(trace) else {
+        let Ok(anatomy) = StepAnatomy::among(trace, of) else {
             return StepView::Unreadable(key);
         };
+        let categories = categories_over_time(&anatomy);
+        let mut most = [Bytes::ZERO; Category::ALL.len()];
+        for (most, place) in most.iter_mut().zip(0..) {
+            *most = (categories.iter().map(|of| of[place]).max()).unwrap_or_default();
+        }
         let mut read = ReadStep {
             key,
-            categories: categories_over_time(&anatomy),
+            categories,
+            most,
             peak: anatomy.peak(),
             allocations: anatomy.allocations(),
             anatomy,
@@ -160,10 +169,11 @@ impl StepView {
     pub(in crate::ui) fn grouped(
         run: RunNumber,
         trace: &StepTrace,
+        of: &StepTraces,
         grouping: Grouping,
         order: RowOrder,
     ) -> StepView {
-        let mut view = StepView::new(run, trace);
+        let mut view = StepView::new(run, trace, of);
         if let Some(read) = view.read_mut() {
             read.grouping = grouping;
             read.sort_by(order);

@@ -28,6 +28,42 @@ fn escape_leaves_the_details_before_it_leaves_the_dialog() {
     assert_eq!(view.mode(), InputMode::Watching);
 }
 
+/// A burst of keys that began before the dialog opened must not answer it; what only looks about is done, and the rest is not
+/// swallowed without a word.
+#[test]
+fn keys_from_before_the_dialog_look_about_or_say_that_they_were_heard() {
+    let (story, mut view) = staged("oom-capacity");
+    let early = |view: &mut View, code| {
+        let key = KeyEvent::from(code);
+        story.scene(|scene| view.key_from_before(key, scene))
+    };
+    for (code, name) in [(KeyCode::Enter, "Enter"), (KeyCode::Char('b'), "b")] {
+        assert_eq!(early(&mut view, code), None);
+        assert_eq!(view.mode(), InputMode::Oom);
+        let text = crate::frames::text(&crate::frames::draw(&story, &view, 120, 36));
+        let said = format!("{name}: typed as this opened, so not taken");
+        assert!(text.contains(&said), "{text}");
+    }
+    assert_eq!(early(&mut view, KeyCode::Char('w')), None);
+    assert_eq!(view.mode(), InputMode::Step);
+}
+
+/// What is looked at since memory ran out stays when the dialog opens: it lies behind.
+#[test]
+fn the_dialog_does_not_take_away_what_was_just_asked_for() {
+    let mut story = crate::frames::steps::two_steps();
+    let mut view = story.view(Theme::full(), 100, 30);
+    story.oom_record(|_| {});
+    story.scene(|scene| view.sync(scene));
+    press(&story, &mut view, KeyCode::Char('w'));
+    assert_eq!(view.mode(), InputMode::Step);
+    story.exit(oomph::event::Exit::Code(1));
+    story.scene(|scene| view.sync(scene));
+    assert_eq!(view.mode(), InputMode::Step);
+    press(&story, &mut view, KeyCode::Esc);
+    assert_eq!(view.mode(), InputMode::Oom);
+}
+
 /// The remedies that Enter relaunches with.
 fn relaunched(effect: Option<Effect>) -> Vec<RemedyId> {
     match effect {
@@ -285,9 +321,13 @@ fn what_leaks_opens_from_the_dialog() {
         crate::frames::text(&crate::frames::draw(story, view, 120, 36))
     };
     press(&story, &mut view, KeyCode::Char('w'));
+    // Also where nothing grows it is opened at once, and says so.
+    assert_eq!(view.mode(), InputMode::Step);
     let said = shown(&story, &view);
-    assert!(said.contains("nothing grows from step to step"), "{said}");
-    // Where it is known who keeps memory alive, that is not denied; the footer offers it where memory grows.
+    assert!(said.contains(" No leak: "), "{said}");
+    press(&story, &mut view, KeyCode::Esc);
+    assert_eq!(view.mode(), InputMode::Oom);
+    // The footer offers it where memory grows.
     story.retained(0);
     view.resize(120, 36);
     let footer = shown(&story, &view);

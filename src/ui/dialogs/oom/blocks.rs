@@ -1,6 +1,7 @@
 //! Blocks on the screen: wrapped to the dialog's width, none cut.
 
 use super::Page;
+use crate::anatomy::{Category, KEPT};
 use crate::diagnosis::{EarlierSearch, PartOfLeak};
 use crate::document::{
     DocumentBlock, Figure, Heading, KnownLines, MemoryHolder, Sentence, Tree, Voice,
@@ -170,9 +171,12 @@ fn held(page: Page, held: &MemoryHolder) -> Vec<StyledLine> {
     if held.category.is_none() && known.is_some_and(KnownLines::is_partly_inferred) {
         part.insert_str(0, page.theme.glyphs.spelled("≈ ").as_str());
     }
-    let live = match is_narrow {
-        true => format!("  {part}"),
-        false => format!("  allocated {part} ({blocks})"),
+    // One line may have a row for that and one for what the step made.
+    let is_kept = held.category == Some(Category::Kept);
+    let live = match (is_kept, is_narrow) {
+        (true, _) => format!("  {} {KEPT} ({blocks})", held.bytes),
+        (false, true) => format!("  {part}"),
+        (false, false) => format!("  allocated {part} ({blocks})"),
     };
     let place = held.path(page.theme.glyphs.arrow);
     let parts = [(place, Tone::Accent), (live, Tone::Text)];

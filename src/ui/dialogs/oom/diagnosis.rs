@@ -133,6 +133,8 @@ fn evidence(page: Page) -> Vec<DocumentBlock> {
     }
     if let (Some(run), Some(oom)) = (scene.state.run(), incident(scene)) {
         let held = document::lines_of(oom, &run.source);
+        let leaked = page.findings().iter().find_map(|finding| finding.leaked);
+        let held = document::told_apart(held, oom, leaked, &page.dialog.made);
         if !held.is_empty() {
             let heading = document::lines_heading("lines with the most live memory", oom);
             all.extend([heading, DocumentBlock::Tree(Tree::Lines(held))]);
