@@ -43,7 +43,7 @@ pub(super) fn nowhere(mode: InputMode, key: &KeyEvent, has_dialog: bool) -> Opti
 pub(super) fn from_before(key: &KeyEvent) -> Option<String> {
     let name = Key::of(key)?.name(&UNICODE);
     Some(format!(
-        "{name}: typed as this opened, so not taken: once more, after a moment"
+        "{name}: pressed too early, not taken: press it again in a moment"
     ))
 }
 

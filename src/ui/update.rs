@@ -178,7 +178,9 @@ impl View {
             InputMode::Oom | InputMode::Watching | InputMode::Step => {
                 let mut means = keymap::actions(mode, &key);
                 let action = means.find(|action| is_available(self, *action, scene));
-                action.is_some_and(Action::only_looks)
+                // From a step it is back to the dialog.
+                let is_back = mode == InputMode::Step && action == Some(Action::Back);
+                is_back || action.is_some_and(Action::only_looks)
             }
             InputMode::Editing
             | InputMode::Quitting

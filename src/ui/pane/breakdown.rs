@@ -397,6 +397,10 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
         true => parts.len().div_ceil(2),
         false => parts.len(),
     };
+    let name = match between {
+        BetweenSteps::Grows(_) if area.width >= ROOM_FOR_WORDS => columns(KEPT) + 3,
+        BetweenSteps::Grows(_) | BetweenSteps::Little | BetweenSteps::Much => NAME,
+    };
     for (n, part) in parts.iter().enumerate() {
         let column = Rect {
             x: area.x + if n < rows { 0 } else { HALF },
@@ -405,7 +409,7 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
         .intersection(area);
         let mut part_of = canvas.at(column);
         let mut pen = part_of.pen((n % rows) as u16);
-        draw_row(&mut pen, theme, part, figures, whole);
+        draw_row(&mut pen, theme, part, name, (figures, whole));
         if halved {
             continue;
         }
@@ -434,7 +438,7 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
             .pen(row)
             .skip(2)
             .text("capacity", Tone::Dim)
-            .to(NAME)
+            .to(name)
             .text(&capacity, Tone::Dim);
         // Below the chart there is no title to say of when it is.
         if area.width >= ROOM_FOR_WORDS {
@@ -442,7 +446,7 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
             canvas
                 .at(area)
                 .pen(row)
-                .skip(NAME + FIGURE + SHARE + 1)
+                .skip(name + FIGURE + SHARE + 1)
                 .rest(&words, tone);
         }
     }
@@ -456,7 +460,14 @@ fn is_gathering(view: &View, state: &State) -> bool {
     shown.is_some_and(|breakdown| breakdown.gathered.is_some())
 }
 
-fn draw_row(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, figures: Figures, whole: Bytes) {
+/// `name` is how many columns the name has, and what shares are of stands with the figures.
+fn draw_row(
+    pen: &mut Pen,
+    theme: &Theme,
+    part: &BreakdownPart,
+    name: u16,
+    (figures, whole): (Figures, Bytes),
+) {
     let known = part.bytes.is_some_and(|bytes| bytes > Bytes::ZERO);
     let tone = if known { Tone::Text } else { Tone::Dim };
     let share = part.bytes.and_then(|bytes| bytes.fraction_of(whole));
@@ -469,12 +480,12 @@ fn draw_row(pen: &mut Pen, theme: &Theme, part: &BreakdownPart, figures: Figures
     };
     pen.text(part.glyph(theme), part.tone)
         .skip(1)
-        .cut(name_within(part, NAME - 3), NAME - 3, tone)
-        .to(NAME - 1)
+        .cut(name_within(part, name - 3), name - 3, tone)
+        .to(name - 1)
         .text(about, Tone::Dim)
-        .to(NAME)
+        .to(name)
         .text(&figures.column(part.bytes), tone)
-        .to(NAME + FIGURE - 1)
+        .to(name + FIGURE - 1)
         .text(&share, Tone::Dim)
         .skip(2);
 }

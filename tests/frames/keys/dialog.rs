@@ -41,11 +41,15 @@ fn keys_from_before_the_dialog_look_about_or_say_that_they_were_heard() {
         assert_eq!(early(&mut view, code), None);
         assert_eq!(view.mode(), InputMode::Oom);
         let text = crate::frames::text(&crate::frames::draw(&story, &view, 120, 36));
-        let said = format!("{name}: typed as this opened, so not taken");
+        let said = format!("{name}: pressed too early, not taken");
         assert!(text.contains(&said), "{text}");
     }
     assert_eq!(early(&mut view, KeyCode::Char('w')), None);
     assert_eq!(view.mode(), InputMode::Step);
+    assert_eq!(early(&mut view, KeyCode::Esc), None);
+    assert_eq!(view.mode(), InputMode::Oom, "and back");
+    assert_eq!(early(&mut view, KeyCode::Esc), None);
+    assert_eq!(view.mode(), InputMode::Oom, "the dialog stays");
 }
 
 /// What is looked at since memory ran out stays when the dialog opens: it lies behind.
