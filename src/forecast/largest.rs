@@ -5,7 +5,7 @@ use super::earlier_run::EarlierRun;
 use super::estimate::Target;
 use super::memory::{Forecast, Model};
 use super::observation::Observation;
-use crate::state::{OomIncident, State};
+use crate::state::{OomIncident, RankState, State};
 use crate::units::Bytes;
 
 /// What is left free above the interval's upper end, unless asked otherwise.
@@ -131,6 +131,8 @@ pub struct ForecastInputs<'a> {
     pub earlier: &'a [Observation],
     /// Their runs, and those with other settings: what a command took that is one of theirs. The earliest first.
     pub earlier_runs: &'a [EarlierRun],
+    /// A process of theirs that told what can be patched in the program, for where no run of this session did.
+    pub earlier_rank: Option<&'a RankState>,
     /// The room on the device, where it is known better than from the out-of-memory.
     pub room: Option<Bytes>,
     /// The share of its need by which a batch is to stay below the room.
@@ -144,6 +146,7 @@ impl Default for ForecastInputs<'_> {
             state: None,
             earlier: &[],
             earlier_runs: &[],
+            earlier_rank: None,
             room: None,
             margin: MARGIN,
         }

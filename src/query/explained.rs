@@ -51,7 +51,7 @@ pub fn explained<T>(
     let torch = command.and_then(|command| found.torch().or_else(|| torch::version_for(command)));
     let inputs = RemedyInputs {
         launch: LaunchEnvironment {
-            torch: torch.as_deref(),
+            torch: torch.as_deref().or(earlier.torch()),
             told: found.state().and_then(|state| state.knobs.as_ref()),
             ..known.launch()
         },
@@ -60,6 +60,7 @@ pub fn explained<T>(
             state: found.state(),
             earlier: &earlier.observations,
             earlier_runs: &earlier.runs,
+            earlier_rank: earlier.rank.as_deref(),
             ..ForecastInputs::default()
         },
         findings: decisive.map_or(&[], |oom| &oom.findings),

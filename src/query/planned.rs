@@ -44,12 +44,13 @@ pub fn with_inputs<T>(
     let earlier = earlier::read(command, &earlier::Before::default());
     let inputs = RemedyInputs {
         launch: LaunchEnvironment {
-            torch: torch.as_deref(),
+            torch: torch.as_deref().or(earlier.torch()),
             ..known.launch()
         },
         // What they showed of other batches takes an OOM, whose room they are compared with.
         forecast: ForecastInputs {
             earlier_runs: &earlier.runs,
+            earlier_rank: earlier.rank.as_deref(),
             ..ForecastInputs::default()
         },
         batch_scale,

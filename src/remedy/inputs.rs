@@ -80,6 +80,9 @@ impl<'a> RemedyInputs<'a> {
     /// The process that ran out of memory, if its probe found anything patchable; else any process
     /// with findings, since the ranks of a training are alike.
     pub(super) fn patchable_rank(&self) -> Option<&'a RankState> {
+        if self.forecast.state.is_none() {
+            return self.forecast.earlier_rank;
+        }
         let run = self.forecast.state?.run()?;
         let of_oom = self.forecast.oom.and_then(|oom| run.rank_of(oom));
         of_oom

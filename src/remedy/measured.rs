@@ -69,13 +69,12 @@ pub(super) fn of_command(
     {
         return measured;
     }
-    let outdated = of_it().find_map(|run| Some((ran_before(run), as_it_was(run)?)));
-    match outdated {
-        Some((ran, words)) => {
+    match of_it().find(|run| tells(run)).map(ran_before) {
+        Some(ran) => {
             let mut said = said;
             match said.words.is_empty() {
-                true => said.words = words.into(),
-                false => said.words.push("; ", words),
+                true => said.words = ran.words().into(),
+                false => said.words.push("; ", ran.words()),
             }
             said.ran_before = Some(ran);
             said
@@ -87,14 +86,11 @@ pub(super) fn of_command(
 /// What the command itself took in an earlier session, in words.
 pub fn as_it_ran(command: &CommandLine, inputs: &RemedyInputs<'_>) -> Option<String> {
     let ran = of_command(command, inputs, None, Expectation::default()).ran_before?;
-    let mut words = match ran.peak {
-        None => format!("ran out of memory {}", ran.when()),
-        Some(peak) => format!("ran with {peak} {}, {} steps", ran.when(), ran.steps),
+    let steps = match ran.ran_out {
+        true => String::new(),
+        false => format!("{} steps, ", ran.steps),
     };
-    if ran.program_changed {
-        words.push_str(", before the program was changed");
-    }
-    Some(format!("{words} (session {})", ran.session))
+    Some(format!("{} ({steps}session {})", ran.words(), ran.session))
 }
 
 /// Of the GPU that memory ran out on, or that the run is on.
@@ -126,21 +122,11 @@ fn ran_before(run: &EarlierRun) -> RanBefore {
     }
 }
 
-/// Of a program that has changed since.
-fn as_it_was(run: &EarlierRun) -> Option<String> {
-    let when = ran_before(run).when();
+/// Whether a run says anything of what its command takes.
+fn tells(run: &EarlierRun) -> bool {
     match run.outcome {
-        EarlierOutcome::RanOut => Some(format!(
-            "ran out of memory {when}, before the program was changed"
-        )),
-        EarlierOutcome::Trained { allocated, .. }
-            if run.steps >= FEWEST && allocated > Bytes::ZERO =>
-        {
-            Some(format!(
-                "ran with {allocated} {when}, before the program was changed"
-            ))
-        }
-        EarlierOutcome::Trained { .. } => None,
+        EarlierOutcome::RanOut => true,
+        EarlierOutcome::Trained { allocated, .. } => run.steps >= FEWEST && allocated > Bytes::ZERO,
     }
 }
 
@@ -164,7 +150,7 @@ fn measured(run: &EarlierRun, room: Option<Bytes>, failed_at: u64) -> Option<Exp
             ..Expectation::default()
         });
     };
-    if run.steps < FEWEST || allocated == Bytes::ZERO {
+    if !tells(run) {
         return None;
     }
     let need = Need::of_run(allocated, reserved);

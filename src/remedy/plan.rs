@@ -89,6 +89,19 @@ pub struct RanBefore {
 }
 
 impl RanBefore {
+    /// `ran with 15.1 GiB at 16:46, before the program was changed`.
+    pub fn words(&self) -> String {
+        let when = self.when();
+        let changed = match self.program_changed {
+            true => ", before the program was changed",
+            false => "",
+        };
+        match self.peak {
+            Some(peak) => format!("ran with {peak} {when}{changed}"),
+            None => format!("ran out of memory {when}{changed}"),
+        }
+    }
+
     /// `at 16:46`, `on 28 Nov 16:46`.
     pub fn when(&self) -> String {
         match self.at.contains(' ') {

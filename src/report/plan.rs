@@ -48,12 +48,19 @@ fn of_finding(
             false => "No remedy can be applied to this command",
         },
     ));
+    // What nobody has measured takes an OOM.
+    let ran = |remedy: &Remedy| match remedy.expectation.ran_before.as_ref() {
+        Some(ran) if ran.program_changed => ran.words(),
+        Some(_) => remedy.expectation.words.to_string(),
+        None => String::new(),
+    };
+    let ran: Vec<(RemedyId, String)> = (remedies.iter())
+        .map(|remedy| (remedy.id, ran(remedy)))
+        .collect();
     blocks.extend(document::offers(command, &remedies, |remedy| {
-        // What nobody has measured takes an OOM.
-        let ran = &remedy.expectation;
-        let ran = ran.ran_before.as_ref().map(|_| ran.words.as_str());
-        let facts = [Some(remedy.changes.as_str()), ran, Some(&remedy.cost)];
-        facts.into_iter().flatten().collect()
+        let ran = ran.iter().find(|(id, _)| *id == remedy.id);
+        let ran = ran.map_or("", |(_, words)| words.as_str());
+        vec![remedy.changes.as_str(), ran, &remedy.cost]
     }));
     blocks.extend(at_runtime(&remedies, inputs));
     blocks

@@ -14,7 +14,7 @@ use crate::forecast::{
 use crate::live::program_text;
 use crate::recognize::{LaunchEnvironment, Recognized, WorkloadKey};
 use crate::recording::{self, BaseDirs};
-use crate::state::{OomIncident, Run, RunOutcome, State};
+use crate::state::{OomIncident, RankState, Run, RunOutcome, State};
 use crate::units::{Bytes, Moment};
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -34,10 +34,19 @@ const LARGEST: u64 = 32 << 20;
 /// What earlier sessions showed, the earliest first.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Earlier {
-    /// Of runs whose command is like this one's but for the batch.
+    /// Of runs whose command is like this one's but for the batch, of the program as it is.
     pub observations: Vec<Observation>,
     /// Of all runs of the program.
     pub runs: Vec<EarlierRun>,
+    /// The latest process of the program, as it is, that told what can be patched in it.
+    pub rank: Option<Box<RankState>>,
+}
+
+impl Earlier {
+    /// The version of torch that the program had, where its process told.
+    pub fn torch(&self) -> Option<&str> {
+        Some(self.rank.as_ref()?.hello.torch.as_str())
+    }
 }
 
 /// Until when something was seen before a session's own run ended: what came later is not earlier, or the same session would be told
@@ -103,7 +112,11 @@ fn read_in(places: &BaseDirs, command: &CommandLine, before: &Before) -> Earlier
             earlier_run(&session.header, &state, run, began, is_outdated)
         };
         earlier.runs.extend(state.runs.iter().filter_map(of_run));
-        if session.reading == HowMuchRead::Whole {
+        // A program that has changed since may need something else for a batch of any size.
+        if session.reading == HowMuchRead::Whole && !is_outdated {
+            let mut ranks = state.runs.iter().rev().flat_map(|run| &run.ranks);
+            let told = ranks.find(|rank| rank.patchable.is_some());
+            earlier.rank = told.cloned().map(Box::new).or(earlier.rank);
             let reading = WorkloadKey::new(command, &LaunchEnvironment::default());
             let seen = Observation::of_runs(&state.runs, &reading, &LaunchEnvironment::default());
             // Its runs have numbers of their own.
@@ -367,6 +380,7 @@ mod tests {
     use crate::event::{EventKind, Exit, SCHEMA};
     use crate::recording::{BaseDir, Recorder, RecorderOptions};
     use crate::state::tests::staged::{command, exited, gib, hello, sample, started, step};
+    use std::time::Duration;
 
     const LIKE: &str = "python train.py --batch-size 64";
 
@@ -465,5 +479,43 @@ mod tests {
         assert_eq!(sessions, ["earlier", "amp", "beside"]);
         assert!(matches!(runs[1].outcome, EarlierOutcome::Trained { .. }));
         assert_eq!(runs[1].command, command(amp));
+    }
+
+    /// What ran before the program was changed is known as that, and foretells no other batch.
+    #[test]
+    fn a_program_that_has_changed_since_may_need_something_else() {
+        let home = tempfile::tempdir().expect("a directory");
+        let script = home.path().join("train.py");
+        std::fs::write(&script, "").expect("a file");
+        let places = BaseDirs {
+            state: vec![BaseDir::Own(home.path().to_path_buf())],
+            runtime: Vec::new(),
+            elsewhere: Vec::new(),
+        };
+        let command = CommandLine {
+            cwd: home.path().to_path_buf(),
+            ..command(LIKE)
+        };
+        let header = SessionStarted {
+            command: command.clone(),
+            ..header("earlier", 1_000.0)
+        };
+        let directory = home.path().join("oomph/sessions/earlier");
+        std::fs::create_dir_all(&directory).expect("a directory");
+        let path = directory.join(recording::RECORDING);
+        let mut recorder = Recorder::create(&path, RecorderOptions::default()).expect("a recorder");
+        for event in events(header, 30.0) {
+            recorder.write(&event);
+        }
+        assert_eq!(recorder.finish(Duration::from_secs(20)), Ok(()));
+        for (changed, is_outdated, observations) in [(900, false, 1), (1_100, true, 0)] {
+            let file = std::fs::File::options().write(true).open(&script);
+            let at = UNIX_EPOCH + Duration::from_secs(changed);
+            file.and_then(|file| file.set_modified(at)).expect("a time");
+            let read = read_in(&places, &command, &Before::default());
+            assert_eq!(read.observations.len(), observations);
+            let outdated: Vec<bool> = read.runs.iter().map(|run| run.is_outdated).collect();
+            assert_eq!(outdated, [is_outdated], "changed at {changed}");
+        }
     }
 }
