@@ -233,7 +233,7 @@ fn stays(binding: &Binding, is_narrow: bool) -> bool {
 }
 
 /// From this width on there is room to say what the letters of a dialog do.
-const WIDE: u16 = 80;
+const WIDE: u16 = 100;
 
 /// What the key does now, in the first word where there is little room.
 fn words(binding: &Binding, view: &View, scene: &Scene, width: u16) -> &'static str {

@@ -117,7 +117,7 @@ fn evidence(page: Page) -> Vec<DocumentBlock> {
     if !categories.is_empty() {
         let of = categories.iter();
         all.push(DocumentBlock::heading(
-            "what the step held when memory ran out (Esc, then s: all of it)",
+            "what the step held when memory ran out (S: all of it)",
         ));
         all.push(DocumentBlock::FigureSum(FigureSum {
             of: SumOf::Parts,

@@ -382,6 +382,9 @@ fn round_gib(bytes: Bytes, room: Bytes) -> String {
     format!("{:.decimals$}", bytes.as_gib())
 }
 
+/// Below this width the keys at the bottom have no room to say that a remedy's letter starts it.
+const WIDTH_FOR_LETTERS: u16 = 96;
+
 /// From this width on the whole command is shown, below it only the changes.
 const WIDTH_FOR_WHOLE: u16 = 60;
 
@@ -597,10 +600,10 @@ pub(super) fn command(page: Page) -> Vec<StyledLine> {
 fn behind(page: Page) -> String {
     match (page.dialog.details, hidden(page)) {
         (Details::Full { .. }, _) => String::new(),
-        (Details::Brief, 0) => format!("{}d: the evidence", page.theme.glyphs.separator),
+        (Details::Brief, 0) => format!("{}d: evidence", page.theme.glyphs.separator),
         (Details::Brief, hidden) => {
             let separator = page.theme.glyphs.separator;
-            format!("{separator}d: the evidence, {hidden} not offered")
+            format!("{separator}d: evidence, {hidden} not offered")
         }
     }
 }
@@ -671,6 +674,11 @@ pub(super) fn meanwhile(page: Page) -> Vec<StyledLine> {
         },
         (Subject::Own | Subject::Recording(_), None) => return Vec::new(),
     };
+    // On a wide screen the keys below say it.
+    let letters = match page.width < WIDTH_FOR_LETTERS {
+        true => ", by Enter or a letter",
+        false => "",
+    };
     let words = match run.outcome() {
         RunOutcome::Running => format!(
             "run {} keeps running; a relaunch stops it first",
@@ -682,7 +690,7 @@ pub(super) fn meanwhile(page: Page) -> Vec<StyledLine> {
         | RunOutcome::Stopped
         | RunOutcome::Failed(_) => {
             format!(
-                "nothing runs until you choose{}{}",
+                "nothing runs until you choose{letters}{}{}",
                 of_device(scene),
                 how_long_ago(run, scene.state.now)
             )
