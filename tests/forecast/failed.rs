@@ -40,6 +40,7 @@ impl Failed {
             limit: Some(gib(self.cap)),
             largest_free: None,
             free_blocks: Vec::new(),
+            private_pools: Vec::new(),
             lines: vec![built],
             growing: Vec::new(),
             stack: Vec::new(),

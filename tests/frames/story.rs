@@ -427,6 +427,7 @@ impl Story {
             limit: None,
             largest_free: Some(gib(0.11)),
             free_blocks: Vec::new(),
+            private_pools: Vec::new(),
             lines: vec![
                 holding("train.py", 88, "forward", 11.3, 96),
                 holding("train.py", 97, "step", 0.93, 296),

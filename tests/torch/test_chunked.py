@@ -321,7 +321,7 @@ class Rehearsed(unittest.TestCase):
         torch.manual_seed(0)
         tasks = ((work.AS_IT_WAS, work.FIRST),)
         model, tokens = Decoder(), torch.randint(0, 3001, (16, 512))
-        without_head = mock.patch.object(work.Work, "in_chunks", lambda one, classes: [work.CHUNKED])
+        without_head = mock.patch.object(work.Work, "in_chunks", lambda *_: [work.CHUNKED])
         with mock.patch.object(work, "TASKS", tasks), without_head:
             line = rehearse.said(model, tokens)
         plain, variant = line["variants"]

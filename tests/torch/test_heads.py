@@ -433,6 +433,7 @@ class Aside(Patched):
         self.assertIn("compiled", self.patch.outcomes.said["head"][1])
         with mock.patch.object(heads.compilation, "has_compiled", lambda: True):
             self.assertIs(self.kind(Model()), torch.Tensor)
+        self.assertEqual(self.patch.outcomes.said["head"], ("declined", "the program compiles parts of itself"))
         self.assertIs(self.kind(type("FullyShardedDataParallel", (nn.Sequential,), {})(Model())), torch.Tensor)
 
     def test_transforms_and_inference(self):

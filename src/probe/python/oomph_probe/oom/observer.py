@@ -45,8 +45,8 @@ FULL_EVERY = 5.0
 # In addition the first OOM of each place in the program, up to so many places.
 PLACES = 32
 # The parts that are slow to collect.
-EXPENSIVE = ("largest_free", "free_blocks", "private_pools", "lines", "growing", "progress", "model", "optimizer", "gathering",
-    "loading", "zero", "gradients",
+EXPENSIVE = ("largest_free", "free_blocks", "private_pools", "lines", "growing", "progress", "model", "optimizer",
+    "gathering", "loading", "zero", "gradients",
 )
 
 

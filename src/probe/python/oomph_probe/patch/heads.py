@@ -53,7 +53,7 @@ class FusedHead:
         torch: Any = outcomes.torch
         functional: Any = sys.modules["torch.nn.functional"]
         self.heads = heads = Heads(torch, functional.cross_entropy, self.shape)
-        heads.on_cpu, heads.told, heads.note = outcomes.on_cpu, self.note, None
+        heads.on_cpu, heads.told, heads.left, heads.note = outcomes.on_cpu, self.note, self.leave, None
         functional.cross_entropy = heads.function()
         self.is_compiling = heads.is_compiling
         self.is_wrapped = False
@@ -89,6 +89,11 @@ class FusedHead:
             functional.linear = self.heads.of_function(functional.linear, self.is_compiling)
         self.heads.tables += [weakref.ref(each) for each in tables]
 
+    def leave(self, why: str) -> None:
+        """Heads compute their logits themselves from now on."""
+        if not self.words:
+            self.outcomes.decline(NAME, why)
+
     def note(self, words: str, saved: int, otherwise: str) -> None:
         """A loss was fused, or logits were computed after all: told for the first ones and where they become larger."""
         if otherwise and not self.otherwise:
@@ -114,6 +119,7 @@ class Heads(chunked.Chunks):
         self.unmade, self.head = unmade.kinds(torch)
         self.whole = head_loss.made(torch, original)
         self.told: Callable[[str, int, str], None] | None = None
+        self.left: Callable[[str], None] | None = None
         # Embeddings whose weight may be the head's as well.
         self.tables: list[weakref.ref[Any]] = []
         self.weights: tuple[Any, ...] = (self.torch.Tensor, self.torch.nn.Parameter)
@@ -179,7 +185,12 @@ class Heads(chunked.Chunks):
         rows = hidden.numel() // max(hidden.shape[-1], 1)
         if rows * weight.shape[0] * dtype.itemsize < self.smallest or torch.is_inference_mode_enabled():
             return None
-        if chunked.is_transformed(torch) or compilation.has_compiled():
+        if chunked.is_transformed(torch):
+            return None
+        if compilation.has_compiled():
+            # Logits may be given to what is compiled.
+            if self.left is not None:
+                self.left("the program compiles parts of itself")
             return None
         mode = int(torch.is_grad_enabled())
         if self.asked_for[mode] >= VAIN and not self.fused[mode]:

@@ -318,7 +318,7 @@ class Work:
                 self.changes = self.in_other_ways(one, batch, at)
                 self.traces, self.fixed = [(at, trace.words)], one.fixed_sizes()
                 if one.log_softmax > chunking.WORTH * trace.peak:
-                    self.left[1:1] = self.in_chunks(one.classes)
+                    self.left[1:1] = self.in_chunks(one.classes, one.copier.is_divided())
             if one.chunking is not None and one.chunking.head() is not None:
                 # It has no logits to be taken in chunks.
                 said["head"] = one.chunking.head()
@@ -334,10 +334,11 @@ class Work:
             said["why_not"] = words_of(error)
         return said
 
-    def in_chunks(self, classes: int) -> list[tuple[Changed, int]]:
+    def in_chunks(self, classes: int, is_divided: bool) -> list[tuple[Changed, int]]:
         """The loss in chunks, and before it with the head: a program that was not called with gradients yet has none
-        that is patched, and what is compiled is left alone."""
-        has_head = not (self.call.is_evaluation or self.call.is_compiled or self.line.get("compiled"))
+        that is patched, and what is compiled or divided among ranks is left alone."""
+        is_left_alone = is_divided or self.call.is_compiled or self.line.get("compiled")
+        has_head = not (self.call.is_evaluation or is_left_alone)
         return [(Changed(chunks=True, head=classes), FIRST), CHUNKED] if has_head else [CHUNKED]
 
     def told_by(self, said: Line, one: rehearsal.Rehearsal, trace: Trace) -> None:
