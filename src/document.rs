@@ -496,8 +496,13 @@ pub fn in_blocks(record: &OomRecord) -> Option<DocumentBlock> {
 }
 
 /// The lines with the most live memory at an OOM, so many at the most, for whoever has no room for more; where
-/// too little is known of them, that, and why.
-pub fn largest_lines(oom: &OomIncident, source: &SourceTexts, most: usize) -> Vec<DocumentBlock> {
+/// too little is known of them, that, and why. What has leaked is told apart.
+fn largest_lines(
+    oom: &OomIncident,
+    source: &SourceTexts,
+    most: usize,
+    leaked: Option<Bytes>,
+) -> Vec<DocumentBlock> {
     let Some(known) = KnownLines::at(oom) else {
         return Vec::new();
     };
@@ -505,6 +510,9 @@ pub fn largest_lines(oom: &OomIncident, source: &SourceTexts, most: usize) -> Ve
         Some(words) => vec![DocumentBlock::detail(why_not_all(&words))],
         None => {
             let mut lines = lines_of(oom, source);
+            if leaked.is_some() {
+                lines = told_apart(lines, oom, leaked, &MadeByLine::default());
+            }
             lines.truncate(most);
             vec![DocumentBlock::Tree(Tree::Lines(lines))]
         }
@@ -517,8 +525,9 @@ pub fn largest_lines_or_of_step(
     source: &SourceTexts,
     most: usize,
     step: Option<&StepAnatomy>,
+    leaked: Option<Bytes>,
 ) -> Vec<DocumentBlock> {
-    let mut blocks = largest_lines(oom, source, most);
+    let mut blocks = largest_lines(oom, source, most, leaked);
     let is_known = KnownLines::at(oom).is_none_or(KnownLines::is_most);
     if let Some(step) = step.filter(|_| !is_known) {
         let peak = step.peak();

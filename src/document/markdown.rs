@@ -1,6 +1,7 @@
 //! Blocks as Markdown: a list, for an issue or a colleague.
 
 use super::{DocumentBlock, RemarkOf, SumOf, Tree, Voice, named};
+use crate::anatomy::Category;
 use crate::command;
 
 /// The blocks, an item of a list each; each line ends in a newline.
@@ -87,6 +88,7 @@ fn of_tree(tree: &Tree) -> Vec<String> {
                 // A step's line has a category; at its peak what it allocated is not live any more.
                 let live = match held.category {
                     None => " that is still live",
+                    Some(Category::Kept) => ", kept from earlier steps",
                     Some(_) => "",
                 };
                 format!(

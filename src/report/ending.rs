@@ -261,8 +261,9 @@ pub fn diagnosis(
     if let (Some(run), Some(oom)) = (state.run(), state.oom()) {
         let rank = run.rank_of(oom);
         let step = rank.and_then(|rank| StepAnatomy::of_oom(&rank.traces));
+        let leaked = findings.iter().find_map(|finding| finding.leaked);
         let mut largest =
-            document::largest_lines_or_of_step(oom, &run.source, LINES, step.as_ref());
+            document::largest_lines_or_of_step(oom, &run.source, LINES, step.as_ref(), leaked);
         document::leave_out_source(&mut largest);
         blocks.extend(largest);
     }

@@ -258,6 +258,7 @@ fn cause(text: &mut String, story: &SessionStory, oom: &Explained) {
         &oom.source,
         LINES,
         oom.step.as_ref(),
+        oom.leaked(),
     ));
     let record = oom.incident.record.as_ref();
     blocks.extend(record.and_then(document::in_blocks));

@@ -235,6 +235,7 @@ pub const CASES: &[Case] = &[
     ),
     case("second-run", second_run, &[]),
     of_pane("breakdown", second_run, Pane::Breakdown, &[]),
+    of_pane("climbing-breakdown", climbing, Pane::Breakdown, &[]),
     of_pane("breakdown-of-shards", nodes::shards, Pane::Breakdown, &[]),
     of_pane("runs", second_run, Pane::Runs, &[]),
     of_pane("eight-ranks", eight_ranks, Pane::Devices, &[]),

@@ -14,6 +14,7 @@ use crate::ui::canvas::StyledLine;
 use crate::ui::dialog::OomDialog;
 use crate::ui::scene::Scene;
 use crate::ui::theme::Tone;
+use crate::units::Bytes;
 
 /// Lines of the program that are named in what is copied.
 const LINES: usize = 3;
@@ -168,15 +169,23 @@ fn incident<'a>(scene: &Scene<'a>) -> Option<&'a OomIncident> {
 
 fn largest_lines(scene: &Scene, most: usize) -> Vec<DocumentBlock> {
     match (scene.state.run(), incident(scene)) {
-        (Some(run), Some(oom)) => lines_or_of_step(run, oom, most),
+        (Some(run), Some(oom)) => {
+            let leaked = scene.findings.iter().find_map(|finding| finding.leaked);
+            lines_or_of_step(run, oom, most, leaked)
+        }
         (_, _) => Vec::new(),
     }
 }
 
-fn lines_or_of_step(run: &Run, oom: &OomIncident, most: usize) -> Vec<DocumentBlock> {
+fn lines_or_of_step(
+    run: &Run,
+    oom: &OomIncident,
+    most: usize,
+    leaked: Option<Bytes>,
+) -> Vec<DocumentBlock> {
     let rank = run.rank_of(oom);
     let step = rank.and_then(|rank| StepAnatomy::of_oom(&rank.traces));
-    document::largest_lines_or_of_step(oom, &run.source, most, step.as_ref())
+    document::largest_lines_or_of_step(oom, &run.source, most, step.as_ref(), leaked)
 }
 
 fn retainers<'a>(scene: &Scene<'a>) -> Option<&'a Retainers> {
@@ -216,7 +225,9 @@ pub(crate) fn markdown(dialog: &OomDialog, scene: &Scene) -> String {
         .map(of_finding)
         .unwrap_or_default();
     if let (Some(run), Some(oom)) = (run, oom) {
-        all.extend(lines_or_of_step(run, oom, LINES));
+        let mut findings = dialog.findings(scene).iter();
+        let leaked = findings.find_map(|finding| finding.leaked);
+        all.extend(lines_or_of_step(run, oom, LINES, leaked));
     }
     all.extend(remedy(dialog, scene));
     text + &list(&all)
