@@ -273,10 +273,11 @@ pub fn summary(sheet: &ScoreSheet) -> Option<String> {
     };
     let held = match sheet.judged {
         0 => String::new(),
-        1 if sheet.held == 1 => "; right about whether it fits".into(),
-        1 => "; wrong about whether it fits".into(),
+        1 if sheet.count == 1 && sheet.held == 1 => "; right about whether it fits".into(),
+        1 if sheet.count == 1 => "; wrong about whether it fits".into(),
+        // Of the others it was not said, or not seen.
         judged => format!(
-            "; right about whether it fits {} of {judged} times",
+            "; right about whether it fits in {} of {judged} cases",
             sheet.held
         ),
     };
@@ -550,7 +551,7 @@ mod tests {
         let scores: Vec<Score> = runs.iter().filter_map(Score::new).collect();
         assert_eq!(
             summary(&ScoreSheet::new(&scores)).expect("words"),
-            "3 relaunches were predicted (3 rehearsed); right about whether it fits 2 of 3 times; peaks were off by 3.0 % (median), -5.0 % (worst)"
+            "3 relaunches were predicted (3 rehearsed); right about whether it fits in 2 of 3 cases; peaks were off by 3.0 % (median), -5.0 % (worst)"
         );
         assert_eq!(
             summary(&ScoreSheet::new(&scores[..1])).expect("words"),
