@@ -53,12 +53,16 @@ fn by_argument(offering: &Offering<'_>) -> Result<Draft, String> {
     )
 }
 
-/// What a remedy has computed over some rows at a time.
+fn has(edits: &[Edit], is_it: impl Fn(Patch) -> bool) -> bool {
+    let mut edits = edits.iter();
+    edits.any(|edit| matches!(edit, Edit::Patch(patch) if is_it(*patch)))
+}
+
+/// What a remedy has computed over some rows at a time. The programs' own switches fuse the head as well.
 fn in_chunks(remedy: &Remedy) -> InChunks {
-    let is_head = |edit: &Edit| matches!(edit, Edit::Patch(Patch::Head(_)));
-    match remedy.edits.iter().any(is_head) {
-        true => InChunks::LossAndHead,
-        false => InChunks::Loss,
+    match has(&remedy.edits, |patch| patch == Patch::CrossEntropy) {
+        true => InChunks::Loss,
+        false => InChunks::LossAndHead,
     }
 }
 
@@ -116,5 +120,10 @@ fn propose(offering: &Offering<'_>) -> Option<Proposal> {
         }
     };
     let draft = offering.or_patched(fused, |found| patched(offering, found));
-    Some(Proposal::new(draft, cost).expecting(Expectation::unknown(unknown)))
+    let has_head = (draft.as_ref())
+        .is_ok_and(|draft| has(&draft.edits, |patch| matches!(patch, Patch::Head(_))));
+    Some(Proposal {
+        title: has_head.then(|| "chunked loss and head".into()),
+        ..Proposal::new(draft, cost).expecting(Expectation::unknown(unknown))
+    })
 }

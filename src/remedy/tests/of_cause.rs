@@ -134,6 +134,7 @@ fn head_and_loss_are_computed_in_chunks_where_the_logits_were_seen_to_go_nowhere
         command.contains("OOMPH_PATCHES=head=50257x768"),
         "{command}"
     );
+    assert_eq!(remedy.title, "chunked loss and head");
     assert!(remedy.changes.contains("loss and head in chunks of rows"));
     assert_eq!(remedy.numerics().to_string(), "equal to rounding");
     assert!(remedy.cost.as_str().contains("the head is computed twice"));
@@ -154,6 +155,7 @@ fn where_logits_are_used_otherwise_or_the_patch_was_declined_the_loss_alone_is_i
     let scene = ran(PLAIN, hello(1, 100, None), out(Phase::Forward), events);
     let (command, remedy) = with(&scene, Cause::LargeLogits, RemedyId::ChunkedLoss).unwrap();
     assert!(command.contains("=cross_entropy=chunked"), "{command}");
+    assert_eq!(remedy.title, "chunked cross-entropy");
     let peak = remedy.expectation.peak.unwrap().likely;
     assert!((gib(8.0)..gib(8.4)).contains(&peak), "{peak}");
 
