@@ -3,6 +3,7 @@ process group stands between, which fails on any collective while oomph is at wo
 
     ranks_of.py KIND       the last line of rank 0 is what came of it, as JSON
 """
+import contextlib
 import functools
 import json
 import os
@@ -28,6 +29,8 @@ from torch.distributed.fsdp import (  # noqa: E402
 )
 from torch.distributed.fsdp._fully_shard import _fsdp_collectives  # noqa: E402
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy  # noqa: E402
+from torch.distributed.pipelining import PipelineStage, ScheduleGPipe  # noqa: E402
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module  # noqa: E402
 
 WIDTH, BATCH = 128, 6
 DEVICE = torch.device("cpu")
@@ -147,6 +150,28 @@ def fsdp1(mesh=None, **how):
     return made
 
 
+def ddp(size):
+    return nn.parallel.DistributedDataParallel(Decoder())
+
+
+def in_tensors(size):
+    """Tensor parallelism: each layer's matrices are divided."""
+    mesh = init_device_mesh("cpu", (size,), mesh_dim_names=("tensor",))
+    model = Decoder()
+    for block in model.blocks:
+        parallelize_module(block, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})
+    return model
+
+
+def in_stages(size):
+    """A pipeline, of one stage: two parts of the batch go through it one after the other."""
+    stage = PipelineStage(Decoder(), 0, size, DEVICE)
+    schedule = ScheduleGPipe(stage, n_microbatches=2, loss_fn=loss_of)
+    # What is trained, and how.
+    stage.submod.schedule = [schedule]
+    return stage.submod
+
+
 HYBRID = (2, 2), ("replicate", "shard")
 BF16_REDUCED = MixedPrecisionPolicy(reduce_dtype=torch.bfloat16)
 KINDS = {
@@ -163,13 +188,34 @@ KINDS = {
     "fsdp1-none": (2, fsdp1(sharding_strategy=ShardingStrategy.NO_SHARD)),
     "fsdp1-bf16": (2, fsdp1(mixed_precision=MixedPrecision(torch.bfloat16, torch.float32))),
     "fsdp1-hybrid": (4, fsdp1(HYBRID, sharding_strategy=ShardingStrategy.HYBRID_SHARD)),
+    "fsdp1-no-sync": (2, fsdp1()),
+    "ddp": (2, ddp),
+    "ddp-no-sync": (2, ddp),
+    "tensors": (2, in_tensors),
+    "stages": (1, in_stages),
     "fsdp1-hybrid-grad": (4, fsdp1(HYBRID, sharding_strategy=ShardingStrategy._HYBRID_SHARD_ZERO2)),
 }
 
 
-def passes(model):
+# What torch's tracker does not count as it is: reduced gradients of C++, matrices of which each rank has a part.
+UNTRACKED = ("ddp", "ddp-no-sync", "tensors", "stages")
+
+
+def passes(model, is_sent=True):
+    with contextlib.nullcontext() if is_sent else model.no_sync():
+        forward_and_backward(model)
+
+
+def forward_and_backward(model):
     tokens = torch.zeros(BATCH, 8, dtype=torch.long)
-    F.cross_entropy(model(tokens).flatten(0, 1).float(), tokens.flatten()).backward()
+    if hasattr(model, "schedule"):
+        model.schedule[0].step(tokens, target=tokens)
+        return
+    loss_of(model(tokens), tokens).backward()
+
+
+def loss_of(logits, tokens):
+    return F.cross_entropy(logits.flatten(0, 1).float(), tokens.flatten())
 
 
 def peak_of(model, optimizer):
@@ -198,7 +244,7 @@ def of_rank(rank, size, name):
     passes(model)
     optimizer.step()
     optimizer.zero_grad()
-    tracked = [peak_of(model, optimizer) for _ in range(TRIES)]
+    tracked = [peak_of(model, optimizer) for _ in range(TRIES if name not in UNTRACKED else 0)] or [{}]
     # What of it lies in RAM where shards do: these, and at the peak a block's part of the gradients.
     in_ram = shards_of(model) + shards_of(model.blocks[-1]) if "offload" in name else 0
     rehearses = wire.every.ran_out
@@ -213,13 +259,16 @@ def of_rank(rank, size, name):
     wire.every.ran_out = ran_out
     FAILS[:] = [True]
     try:
-        passes(model)
+        passes(model, is_sent="no-sync" not in name)
         raise SystemExit("memory did not run out")
-    except torch.OutOfMemoryError:
-        pass
+    except RuntimeError as error:
+        # A pipeline raises one of its own for it.
+        if not isinstance(error, torch.OutOfMemoryError) and not isinstance(error.__cause__, torch.OutOfMemoryError):
+            raise
     dist.barrier()
-    (line,) = [line for line in wire.lines if line["event"] == "rehearsal"]
-    told = {"sent": SENT, "tracked": min(tracked, key=lambda each: each["Total"]), "line": line, "batch": BATCH, "in_ram": in_ram}
+    line = next((line for line in wire.lines if line["event"] == "rehearsal"), None)
+    told = {"sent": SENT, "tracked": min(tracked, key=lambda each: each.get("Total", 0)), "line": line, "batch": BATCH, "in_ram": in_ram}
+    told["why_not"] = wire.roots.why_not
     dist.destroy_process_group()
     if rank == 0:
         print(json.dumps(told))

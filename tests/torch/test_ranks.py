@@ -54,6 +54,33 @@ class Rehearsed(unittest.TestCase):
         self.check("fsdp1", "fsdp1-grad", "fsdp1-bf16", "fsdp1-hybrid", "fsdp1-hybrid-grad")
 
 
+class Asked(unittest.TestCase):
+    """What torch's tracker does not count: nothing is sent, and what cannot be rehearsed is said."""
+
+    def told(self, kind):
+        said = run("ranks_of.py", kind)
+        self.assertEqual(said["sent"], [], kind)
+        return said
+
+    def test_replicas_and_steps_that_send_nothing(self):
+        for kind in ("ddp", "ddp-no-sync", "fsdp1-no-sync"):
+            with self.subTest(kind):
+                line = self.told(kind)["line"]
+                self.assertIsNone(rehearse.why_not(line))
+                self.assertEqual(line["ranks"], 2)
+                self.assertTrue(line["variants"][0]["trace"])
+
+    def test_tensor_parallelism_is_not_rehearsed(self):
+        line = self.told("tensors")["line"]
+        self.assertIn("tensor parallelism, which is not rehearsed", line["variants"][0]["why_not"])
+        self.assertFalse(any(variant.get("trace") for variant in line["variants"]))
+
+    def test_a_pipeline_is_not_rehearsed(self):
+        told = self.told("stages")
+        self.assertIsNone(told["line"])
+        self.assertEqual(told["why_not"], "pipeline parallelism is not rehearsed")
+
+
 class Patched(unittest.TestCase):
     def compared(self, name, *patches):
         bare, patched = run("ranks_patched.py", name), run("ranks_patched.py", name, *patches)

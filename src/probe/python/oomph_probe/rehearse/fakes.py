@@ -45,6 +45,8 @@ HOOKS = (
 # Lightning's Fabric hangs a hook on what its wrapper returns, which refuses a backward that `fabric.backward` did not
 # begin.
 ASKED_BY_FABRIC = "_register_backward_hook"
+# What torch divides a tensor among ranks as; FSDP's own are known by shards.py.
+DIVIDED = "DTensor"
 
 
 class CannotCopy(Exception):
@@ -157,7 +159,10 @@ class Copier:
             nothing: Tensor = self.operators.new((0,), (1,), tensor.dtype, tensor.device)
             return nothing
         if type(tensor) not in (torch.Tensor, torch.nn.Parameter) and not is_buffer(torch, tensor):
-            raise CannotCopy("%s is a tensor subclass" % type(tensor).__name__)
+            name = type(tensor).__name__
+            if name == DIVIDED:
+                raise CannotCopy("its parameters are divided among ranks by tensor parallelism, which is not rehearsed")
+            raise CannotCopy("%s is a tensor subclass" % name)
         if tensor.layout != torch.strided or tensor.is_quantized:
             raise CannotCopy("it has sparse or quantized tensors")
         copy = self.operators.new(tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.device)

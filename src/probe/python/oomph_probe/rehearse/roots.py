@@ -41,6 +41,8 @@ WATCHED_STEPS = 256
 ENOUGH = 20000
 # Models whose device is known at once.
 MOST_DEVICES = 200
+# Where torch's pipelines call their stages, and within how many frames of such a call.
+PIPELINES, CALLS_ABOVE = "distributed/pipelining/", 12
 MOST_LEAVES = 256
 DEVICES = ("cuda",)
 
@@ -372,6 +374,10 @@ class Roots:
             if getattr(self.inside, "given", None) is None:
                 self.inside.given = id(module)
                 self.given.add(module, args, kwargs)
+            if self.is_in_pipeline(sys._getframe(2)):
+                # Of the parts of a batch several are under way, and only the schedule knows how many.
+                self.latest, self.why_not = None, "pipeline parallelism is not rehearsed"
+                return False
             call = Call(self.torch, module, args, kwargs, self.allocated(device), device)
             call.callers = callers.Callers(self.torch_home, sys._getframe(2))
             call.steps = self.steps
@@ -392,6 +398,19 @@ class Roots:
         except BaseException:
             errors.refused("note a model's call")
             self.latest, self.why_not = None, "something of the program's refused it"
+        return False
+
+    def is_in_pipeline(self, frame: FrameType | None) -> bool:
+        """Whether a stage of torch's pipelining calls the model, itself or by its wrappers."""
+        if "torch.distributed.pipelining" not in sys.modules:
+            return False
+        home = self.torch_home + PIPELINES
+        for _ in range(CALLS_ABOVE):
+            if frame is None:
+                return False
+            if frame.f_code.co_filename.startswith(home):
+                return True
+            frame = frame.f_back
         return False
 
     def device_of(self, module: Module) -> Any:
