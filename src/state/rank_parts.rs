@@ -83,7 +83,7 @@ mod tests {
         }
         let parts = |scene: &StagedSession, place: usize| {
             let run = scene.state.run().unwrap();
-            let rank = run.ranks.iter().nth(place).unwrap();
+            let rank = run.ranks.get(place).unwrap();
             rank.parts(&scene.state, run).unwrap()
         };
         let first = parts(&scene, 0);

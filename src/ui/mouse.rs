@@ -104,7 +104,7 @@ fn click(view: &mut View, at: Position, scene: &Scene) -> Option<Effect> {
         let tabs = &layout.tabs;
         let of_tab = layout
             .tab_row()
-            .and_then(|row| panes::tab_at(row, &tabs, view, at));
+            .and_then(|row| panes::tab_at(row, tabs, view, at));
         let mut placed = layout.placed.iter();
         let of_place = placed
             .find(|(_, area)| area.contains(at))
