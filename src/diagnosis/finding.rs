@@ -347,6 +347,9 @@ pub struct AmongRanks {
     pub of: usize,
     /// The others that ran out at that time, and how much later, in microseconds.
     pub also: Vec<(NamedRank, u64)>,
+    /// Another that had run out shortly before, and by how many microseconds.
+    #[serde(skip)]
+    pub before: Option<(NamedRank, u64)>,
     pub whose: RankNeed,
     /// Another that holds more between steps.
     pub holds_more: Option<RankExcess>,

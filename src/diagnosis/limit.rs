@@ -74,6 +74,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
     };
     Some(
         case.finding(Cause::Limit, certainty, headline)
+            .says_if(case.failed_where())
             .says_if(free)
             .says(whose(case.kind))
             .shows_first([("limit", limit)])

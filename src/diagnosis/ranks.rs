@@ -38,6 +38,7 @@ impl AmongRanks {
             whose: whose(&ranks, failed, oom, also.len()),
             holds_more: failed.and_then(|failed| RankExcess::of_fullest(run, failed)),
             aftermath: aftermath(run, oom),
+            before: before(run, oom),
             also,
         })
     }
@@ -47,7 +48,16 @@ impl AmongRanks {
         let name = capitalized(&self.first.name);
         let together = |after: &u64| Duration::from_micros(*after) <= TOGETHER;
         match self.also.as_slice() {
-            [] => format!("{name} ran out, the only one of {} ranks.", self.of),
+            [] => match &self.before {
+                Some((first, after)) if together(after) => format!(
+                    "{name} and {} ran out together, of {} ranks.",
+                    first.name, self.of
+                ),
+                Some((first, _)) => {
+                    format!("{name} ran out after {}, of {} ranks.", first.name, self.of)
+                }
+                None => format!("{name} ran out, the only one of {} ranks.", self.of),
+            },
             [(other, after)] if together(after) => {
                 format!(
                     "{name} and {} ran out together, of {} ranks.",
@@ -98,7 +108,10 @@ impl AmongRanks {
             )),
             RankNeed::AllRanks {
                 others_at_most: None,
-            } => Some("Most ranks ran out: it is not this rank alone.".into()),
+            } => Some(match self.also.len() + 1 == self.of {
+                true => "All ranks ran out: it is not this rank alone.".into(),
+                false => "Most ranks ran out: it is not this rank alone.".into(),
+            }),
             RankNeed::Unknown => None,
         }
     }
@@ -187,6 +200,18 @@ fn named(rank: Option<&RankState>, number: Option<Rank>) -> Option<NamedRank> {
             (None, None) => return None,
         },
     })
+}
+
+/// The rank that ran out shortly before this one, the first of them, and how many microseconds before.
+fn before(run: &Run, oom: &OomIncident) -> Option<(NamedRank, u64)> {
+    let is_another = |other: &&OomIncident| {
+        let is_same = (other.pid.is_some() && other.pid == oom.pid)
+            || (other.rank.is_some() && other.rank == oom.rank);
+        !is_same && !other.caught && other.at < oom.at && oom.at.since(other.at) <= BURST
+    };
+    let first = run.ooms.iter().find(is_another)?;
+    let name = named(run.rank_of(first), first.rank)?;
+    Some((name, oom.at.since(first.at).as_micros() as u64))
 }
 
 /// The first OOM of each other rank in the same failure.

@@ -154,19 +154,14 @@ pub(super) fn first_that_fits(
     sure.or(estimated)
 }
 
+const SAME_NUMERICS: &str = "same numerics";
+
 /// These remedies as one.
 fn together(predictor: &RemedyPredictor<'_>, mut parts: Vec<Remedy>) -> Remedy {
     parts.sort_by_key(|part| part.id);
     let of_all: Vec<&Remedy> = parts.iter().collect();
     let names: Vec<&str> = parts.iter().map(|part| name(part.id)).collect();
     let changes: Vec<&str> = parts.iter().map(|part| part.changes.as_str()).collect();
-    let mut cost = Phrase::default();
-    for part in parts.iter().filter(|part| !part.cost.is_empty()) {
-        match cost.is_empty() {
-            true => cost = part.cost.clone(),
-            false => cost.push("; ", part.cost.clone()),
-        }
-    }
     Remedy {
         title: names.join(" + "),
         edits: parts.iter().flat_map(|part| part.edits.clone()).collect(),
@@ -176,10 +171,38 @@ fn together(predictor: &RemedyPredictor<'_>, mut parts: Vec<Remedy>) -> Remedy {
         takes: parts.iter().find_map(|part| part.takes),
         set_by: parts.iter().find_map(|part| part.set_by.clone()),
         alters: parts.iter().filter_map(|part| part.alters).max(),
-        cost,
+        cost: cost_of(&parts),
         parts,
         ..Remedy::new(RemedyId::Together)
     }
+}
+
+/// What each costs, once; beside one that changes the numbers none says that they stay the same.
+fn cost_of(parts: &[Remedy]) -> Phrase {
+    let changes_numbers = parts.iter().any(|part| match part.alters {
+        None | Some(Alteration::Recomputation | Alteration::Offloading) => false,
+        Some(
+            Alteration::EffectiveBatch
+            | Alteration::BatchStatistics
+            | Alteration::Precision
+            | Alteration::Optimizer
+            | Alteration::Samples,
+        ) => true,
+    });
+    let mut said: Vec<&str> = Vec::new();
+    let mut cost = Phrase::default();
+    let clauses = parts.iter().flat_map(|part| part.cost.as_str().split("; "));
+    for clause in clauses.filter(|clause| !clause.is_empty()) {
+        if said.contains(&clause) || changes_numbers && clause == SAME_NUMERICS {
+            continue;
+        }
+        match cost.is_empty() {
+            true => cost = Phrase::from(clause),
+            false => cost.push("; ", clause),
+        }
+        said.push(clause);
+    }
+    cost
 }
 
 /// In few words: a row names several.

@@ -508,24 +508,48 @@ fn of_step(step: &StepAnatomy, source: &SourceTexts, has_lines: bool) -> Vec<Doc
     blocks
 }
 
-/// The other OOMs.
+/// The other OOMs, those that say the same in one line.
 fn others(ooms: &[Explained], chosen: usize) -> Vec<DocumentBlock> {
     let others = (0..).zip(ooms).filter(|(at, _)| *at != chosen);
     let rest: Vec<&Explained> = others.map(|(_, oom)| oom).collect();
     if rest.is_empty() {
         return Vec::new();
     }
+    let mut alike: Vec<(String, &str, Vec<&Explained>)> = Vec::new();
+    for oom in &rest {
+        let place = place(oom);
+        let cause = oom
+            .findings
+            .first()
+            .map_or("", |one| one.cause.spec().title);
+        match (alike.iter_mut()).find(|(known, of, _)| *known == place && *of == cause) {
+            Some((_, _, ooms)) => ooms.push(oom),
+            None => alike.push((place, cause, vec![oom])),
+        }
+    }
     let mut blocks = vec![DocumentBlock::heading(format!("{} more", rest.len()))];
-    blocks.extend(rest.iter().take(LISTED).map(|oom| {
-        let asked = oom.incident.requested();
-        let asked = asked.map_or(String::new(), |bytes| format!("; requested {bytes}"));
-        let cause = oom.findings.first();
-        let cause = cause.map_or(String::new(), |finding| {
-            format!("; {}", finding.cause.spec().title)
-        });
-        DocumentBlock::detail(format!("{}{asked}{cause}", place(oom)))
+    blocks.extend(alike.iter().take(LISTED).map(|(place, cause, ooms)| {
+        let asked = ooms.iter().filter_map(|oom| oom.incident.requested());
+        let asked = match (asked.clone().min(), asked.max()) {
+            (Some(least), Some(most)) if least < most => {
+                format!("; requested {least} to {most}")
+            }
+            (Some(bytes), _) => format!("; requested {bytes}"),
+            (None, _) => String::new(),
+        };
+        let cause = match cause.is_empty() {
+            true => String::new(),
+            false => format!("; {cause}"),
+        };
+        let times = match ooms.len() {
+            1 => String::new(),
+            times => format!("{times} × "),
+        };
+        DocumentBlock::detail(format!("{times}{place}{asked}{cause}"))
     }));
-    if let Some(more) = rest.len().checked_sub(LISTED).filter(|more| *more > 0) {
+    let listed: usize = alike.iter().take(LISTED).map(|(_, _, of)| of.len()).sum();
+    if rest.len() > listed {
+        let more = rest.len() - listed;
         let words = format!("and {more} more (--json has all of them)");
         blocks.push(DocumentBlock::detail(words));
     }

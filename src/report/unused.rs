@@ -52,10 +52,13 @@ pub fn unused_in_report(state: &State, room: Result<BatchRoom, NoRoom>) -> Optio
     let words = with_batch.map(|words| format!("{words}."));
     let words = words.or_else(|| {
         let unused = unused_bytes(state)?;
-        let capacity = super::story::capacity_of(state, run)?;
+        let of = match limit_of(state, run) {
+            Some(limit) => format!("the limit of {limit}"),
+            None => super::story::capacity_of(state, run)?.to_string(),
+        };
         let why = room.err().and_then(NoRoom::sentence);
         let why = why.map_or(String::new(), |why| format!(" {why}"));
-        Some(format!("{unused} of {capacity} unused.{why}"))
+        Some(format!("{unused} of {of} unused.{why}"))
     });
     Some(match used(state, run) {
         Some(sum) => format!("{} {sum}", words?),
@@ -84,6 +87,13 @@ fn used(state: &State, run: &Run) -> Option<String> {
     Some(format!("{}.", diagnosis::sum(&parts, capacity)))
 }
 
+/// What the program lets PyTorch reserve on a device of the run's, where that is less than the device has.
+fn limit_of(state: &State, run: &Run) -> Option<Bytes> {
+    let devices = run.ranks.iter().filter_map(|rank| rank.device.as_ref());
+    let limits = devices.filter_map(|uuid| state.device(uuid)?.limit);
+    limits.min()
+}
+
 /// Of the device that had the least of it.
 fn unused_bytes(state: &State) -> Option<Bytes> {
     let run = state.run()?;
@@ -96,11 +106,11 @@ fn unused_bytes(state: &State) -> Option<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{EventKind, Exit, Exited};
+    use crate::event::{EventKind, Exit, Exited, Sample};
     use crate::forecast::{ForecastInputs, TracedRoom, room_after_end};
     use crate::recognize::LaunchEnvironment;
     use crate::state::RunOutcome;
-    use crate::state::tests::staged::StagedSession;
+    use crate::state::tests::staged::{StagedSession, gib, reading, sample};
     use crate::units::RunNumber;
 
     fn recorded(name: &str) -> State {
@@ -150,6 +160,27 @@ mod tests {
         assert_eq!(
             why("two-ranks"),
             "137.2 GiB of 139.8 GiB unused. No larger batch is named: its 2 processes share the GPU."
+        );
+    }
+
+    #[test]
+    fn below_a_limit_what_pytorch_reserves_is_counted_not_what_others_hold() {
+        let mut scene = StagedSession::training();
+        let reserves = sample(100, 0, gib(3.0), gib(3.5));
+        let limit = Some(gib(4.0));
+        scene.add(2.0, EventKind::Sample(Sample { limit, ..reserves }));
+        scene.add(
+            3.0,
+            EventKind::Device(reading(&[(100, gib(4.0)), (7, gib(11.0))])),
+        );
+        scene.state.runs[0].ranks[0].steps.count = 40;
+        let left = Vec::new();
+        let (run, exit) = (RunNumber(1), Exit::Code(0));
+        scene.add(20.0, EventKind::Exited(Exited { run, exit, left }));
+        let said = unused_in_report(&scene.state, Err(NoRoom::Unseen)).expect("words");
+        assert!(
+            said.starts_with("512 MiB of the limit of 4.00 GiB unused."),
+            "{said}"
         );
     }
 

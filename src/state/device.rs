@@ -391,8 +391,9 @@ impl DeviceState {
         })
     }
 
-    /// What nobody used at any time of a run that has ended: of the capacity, or of the limit that the program set. Without
-    /// NVML what PyTorch reserved is known, and beside it what a process usually holds is taken off.
+    /// What nobody used at any time of a run that has ended: of the capacity, and where the program set a limit, of that, which
+    /// is one of what PyTorch reserves in a process. Without NVML what it reserved is known, and beside it what a process
+    /// usually holds is taken off.
     pub fn unused_in(&self, run: &Run) -> Option<Bytes> {
         let (ended, _) = run.ended?;
         let used = self.used.max_between(run.started, ended);
@@ -400,8 +401,14 @@ impl DeviceState {
             // NVML is read now and then, and may have missed the peak.
             let ranks = run.ranks.iter();
             let here = ranks.filter(|rank| rank.device.as_ref() == Some(&self.uuid));
-            let reserved: Bytes = here.map(|rank| rank.reserved_peak).sum();
-            return Some(self.limit.or(self.capacity)? - most.max(reserved));
+            let here: Vec<Bytes> = here.map(|rank| rank.reserved_peak).collect();
+            let unused = self.capacity.map(|capacity| {
+                let reserved: Bytes = here.iter().copied().sum();
+                capacity - most.max(reserved)
+            });
+            let most_of_one = here.into_iter().max().unwrap_or(Bytes::ZERO);
+            let below_limit = self.limit.map(|limit| limit - most_of_one);
+            return unused.into_iter().chain(below_limit).min();
         }
         let reserved = self.reserved.max_between(run.started, ended)?;
         let room = self.capacity? - NON_TORCH_USUAL;

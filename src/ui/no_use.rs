@@ -63,6 +63,7 @@ pub(super) fn in_dialog(asked: Action, view: &View, scene: &Scene) -> Option<Str
             "nothing to combine here: select a remedy, or press its key".into()
         }
         (_, Subject::Elsewhere(_)) => ONLY_WATCHED.into(),
+        (_, Subject::Recording(_)) if scene.can_relaunch() => NOT_IN_DIALOG.into(),
         (_, Subject::Recording(_)) => STARTED_FROM_HERE.into(),
         (_, Subject::Own) => {
             let waiting = scene.waiting.unwrap_or("the program is still ending");
@@ -72,6 +73,7 @@ pub(super) fn in_dialog(asked: Action, view: &View, scene: &Scene) -> Option<Str
 }
 
 const ONLY_WATCHED: &str = "it runs elsewhere: this screen can only watch it";
+const NOT_IN_DIALOG: &str = "nothing to do in this dialog: Esc leads to the panes";
 const STARTED_FROM_HERE: &str = "a later run was started from here: go to it with }";
 const NO_GPU: &str = "no GPU is known yet";
 const NO_RUN: &str = "nothing has run yet";

@@ -48,8 +48,10 @@ pub fn answer(training: &mut Training, key: char, mut counted: impl FnMut(&mut T
 /// Halves the batch.
 fn relaunch(training: &mut Training) {
     let runs = training.runs();
+    // The dialog's own title: its keys make way for a message.
     answer(training, 'b', |training| {
-        !training.terminal().screen().contains(DIALOG) || training.runs() > runs
+        let screen = training.terminal().screen();
+        !screen.contains("out of memory · run") || training.runs() > runs
     });
 }
 

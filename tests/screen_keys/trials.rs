@@ -297,6 +297,8 @@ fn watching(action: Action) -> Trial {
         Action::ShowPane(1) => live(vec![("2", Gone("row-120"))], Text("row-120")),
         // Its tab comes with the first reading of the RAM.
         Action::ShowPane(8) => live(vec![("", Text("8 RAM"))], Gone("row-120")),
+        // One process has no ranks to compare.
+        Action::ShowPane(9) => live(vec![], Text("nothing to show of ranks")),
         Action::ShowPane(_) => live(vec![], Gone("row-120")),
         Action::MaximizePane => live(vec![], Gone("┤")),
         Action::MaximizeChart => live(vec![], Gone("row-120")),

@@ -186,3 +186,24 @@ fn an_allocation_that_ends_is_a_stop() {
     assert_eq!(run.outcome(), RunOutcome::OutOfMemory);
     assert!(run.stopped().is_some());
 }
+
+#[test]
+fn the_rank_that_ran_out_second_is_not_said_to_be_the_only_one() {
+    let second_after = |seconds: f64| {
+        let mut scene = job(|_| 4.0, |_| 15.0);
+        runs_out(&mut scene, 1, 3.0, 23.0);
+        runs_out(&mut scene, 0, 3.0 + seconds, 23.0);
+        let run = scene.state.run().unwrap();
+        AmongRanks::new(run, run.ooms.last().unwrap())
+            .unwrap()
+            .who()
+    };
+    assert_eq!(
+        second_after(0.01),
+        "Rank 0 on gpu-1 and rank 1 on gpu-1 ran out together, of 8 ranks."
+    );
+    assert_eq!(
+        second_after(2.0),
+        "Rank 0 on gpu-1 ran out after rank 1 on gpu-1, of 8 ranks."
+    );
+}

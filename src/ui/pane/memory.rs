@@ -1,7 +1,7 @@
 //! The chart's pane: its title, and why there is no chart yet.
 
 use crate::event::NvmlState;
-use crate::state::{DeviceState, ProbeState, RunOutcome, State};
+use crate::state::{DeviceState, ProbeState, Run, RunOutcome, State};
 use crate::ui::canvas::columns;
 use crate::ui::canvas::{self, Canvas, StyledLine};
 use crate::ui::chart::{self, Choice};
@@ -83,7 +83,8 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
             ("step 1, allocation by allocation", Tone::Text),
         ]);
         let mut inside = canvas.below_head(&title);
-        return step::chart::draw_alone(&mut inside, read, device.capacity);
+        let limit = state.run().and_then(limit_at_oom).or(device.limit);
+        return step::chart::draw_alone(&mut inside, read, limit.or(device.capacity));
     }
     let choice = Choice {
         time: &view.time,
@@ -91,6 +92,12 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
         compared: view.compared.and_then(|number| state.run_numbered(number)),
     };
     chart::draw(&mut canvas.below_head(&title), state, device, &choice);
+}
+
+/// What PyTorch may reserve where memory ran out, if that is less than the GPU has.
+fn limit_at_oom(run: &Run) -> Option<Bytes> {
+    let record = run.explained_oom()?.record.as_ref()?;
+    record.limit.or(record.sample.limit)
 }
 
 /// The step of a run that ran out of memory in its first one: over time that is a few columns, if it was looked at more than once.
