@@ -235,6 +235,8 @@ fn without_a_terminal_and_without_input_it_is_the_latest_session_that_ran_out() 
         oomph()
             .args(arguments)
             .env("XDG_STATE_HOME", place.path())
+            // Sessions of other tests are met by the runtime directory.
+            .env("XDG_RUNTIME_DIR", place.path())
             .env("OOMPH_SIMULATED_SPEED", "0")
             .output()
             .expect("oomph runs")
