@@ -41,7 +41,7 @@ fn another(
 ) -> Result<(Draft, Bytes), String> {
     let (Some(state), Some(oom)) = (inputs.forecast.state, inputs.forecast.oom) else {
         return Err(match inputs.findings {
-            [] => "there has been no OOM yet".into(),
+            [] => "known only once memory has run out".into(),
             [_, ..] => "a log does not say which other GPUs there are".into(),
         });
     };

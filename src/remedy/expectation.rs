@@ -445,7 +445,7 @@ impl<'a> RemedyPredictor<'a> {
     /// What remedies do together.
     pub fn together(&self, chosen: &[&Remedy]) -> Expectation {
         if self.inputs.forecast.oom.is_none() {
-            return Expectation::unknown("there has been no OOM yet");
+            return Expectation::unknown("known only once memory has run out");
         }
         let has = |effect| {
             chosen

@@ -140,7 +140,7 @@ fn propose(offering: &Offering<'_>) -> Option<Proposal> {
             words: "it needs as much memory as before: combine it with another remedy".into(),
             ..Expectation::default()
         },
-        None => Expectation::unknown("there has been no OOM yet"),
+        None => Expectation::unknown("known only once memory has run out"),
     };
     Some(Proposal::new(draft, cost).expecting(expectation))
 }

@@ -232,7 +232,8 @@ fn another_device_is_written_as_the_user_wrote_it() {
     let capped = out_on_the_first_under(Some(gib(13.5)));
     assert!(device("python a.py", &capped, &[]).contains("applies on another GPU"));
     assert!(
-        outcome("python a.py", RemedyId::Device, &RemedyInputs::default()).contains("no OOM yet")
+        outcome("python a.py", RemedyId::Device, &RemedyInputs::default())
+            .contains("once memory has run out")
     );
 }
 

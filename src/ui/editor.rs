@@ -14,6 +14,8 @@ pub(super) struct Editor {
     remedies: Vec<RemedyId>,
     /// What was wrong with the text when it was last read.
     pub error: Option<String>,
+    /// Whether it was opened from the OOM dialog, to which Esc leads back.
+    pub is_over_oom: bool,
 }
 
 impl Editor {
@@ -24,6 +26,7 @@ impl Editor {
             origin: command,
             remedies,
             error: None,
+            is_over_oom: false,
         }
     }
 

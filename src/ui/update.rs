@@ -545,7 +545,8 @@ fn open_editor(view: &mut View, scene: &Scene) -> Option<Effect> {
         Some(Dialog::Oom(dialog)) => dialog.to_apply(scene),
         Some(_) | None => Vec::new(),
     };
-    let editor = Editor::new(scene.planned(&remedies)?, remedies);
+    let mut editor = Editor::new(scene.planned(&remedies)?, remedies);
+    editor.is_over_oom = matches!(view.dialog, Some(Dialog::Oom(_)));
     let asked = foresee(&editor, None);
     view.dialog = Some(Dialog::Edit(editor));
     asked
@@ -591,6 +592,9 @@ fn relaunch(view: &mut View, scene: &Scene) -> Option<Effect> {
         Some(_) | None => return None,
     };
     view.dialog = None;
+    // Whoever looked at a moment of this run wants to see the next one.
+    view.time
+        .apply(chart::Move::Reset, scene.state.now, view.size.width);
     Some(effect)
 }
 
@@ -625,9 +629,11 @@ fn back(view: &mut View, scene: &Scene) {
     let run = scene.state.run();
     let failed = run.filter(|run| run.outcome() == RunOutcome::OutOfMemory);
     view.dialog = match (view.dialog.take(), failed) {
-        (Some(Dialog::Edit(editor)), Some(run)) if !editor.remedies().is_empty() => {
+        (Some(Dialog::Edit(editor)), Some(run)) if editor.is_over_oom => {
             let mut dialog = OomDialog::new(run.number, scene);
-            dialog.choose(editor.remedies());
+            if !editor.remedies().is_empty() {
+                dialog.choose(editor.remedies());
+            }
             Some(Dialog::Oom(dialog))
         }
         (Some(Dialog::Help(help)), _) => help.closed().map(Dialog::Oom),

@@ -299,6 +299,34 @@ fn a_command_that_cannot_be_read_is_not_relaunched() {
 }
 
 #[test]
+fn the_editor_leads_back_to_a_dialog_without_a_remedy() {
+    let (story, mut view) = staged("oom-leak");
+    press(&story, &mut view, KeyCode::Char('v'));
+    assert_eq!(view.mode(), InputMode::Editing);
+    press(&story, &mut view, KeyCode::Esc);
+    assert_eq!(view.mode(), InputMode::Oom);
+    press(&story, &mut view, KeyCode::Esc);
+    press(&story, &mut view, KeyCode::Char('v'));
+    press(&story, &mut view, KeyCode::Esc);
+    assert_eq!(view.mode(), InputMode::Watching, "opened from the panes");
+}
+
+#[test]
+fn a_relaunch_shows_the_next_run_though_the_chart_was_held() {
+    let (story, mut view) = staged("oom-capacity");
+    press(&story, &mut view, KeyCode::Esc);
+    press(&story, &mut view, KeyCode::Char(' '));
+    let paused = |view: &View| {
+        let shown = crate::frames::text(&crate::frames::draw(&story, view, 100, 30));
+        shown.contains("paused")
+    };
+    assert!(paused(&view));
+    press(&story, &mut view, KeyCode::Char('o'));
+    press(&story, &mut view, KeyCode::Enter);
+    assert!(!paused(&view));
+}
+
+#[test]
 fn a_replay_says_what_it_has_and_no_key_of_a_training() {
     let (story, mut view) = staged("replay");
     let text = crate::frames::text(&crate::frames::draw(&story, &view, 100, 30));

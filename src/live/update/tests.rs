@@ -688,7 +688,7 @@ fn an_oom_that_the_program_has_survived_has_its_remedies() {
     assert!(!session.remedies().is_empty());
     for remedy in session.remedies() {
         let told = format!("{:?} {:?}", remedy.availability, remedy.expectation);
-        assert!(!told.contains("no OOM yet"), "{told}");
+        assert!(!told.contains("once memory has run out"), "{told}");
     }
     // What explains it stays when the run ends well.
     told.controller.session.diagnose();
