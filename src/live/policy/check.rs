@@ -6,7 +6,7 @@ use crate::live::{Ending, print};
 use crate::probe::RehearsedStep;
 use crate::report::check::{CheckBaseline, CheckResult, CheckedRun, MemoryLimit};
 use crate::state::{RunOutcome, State};
-use crate::units::{Bytes, RunNumber};
+use crate::units::RunNumber;
 use std::os::fd::OwnedFd;
 
 /// What a check holds its run to, and how it is told.
@@ -101,10 +101,7 @@ impl Policy for CheckRun {
             return OnStep::Nothing;
         };
         let steps = run.steps();
-        let reserved = run.ranks.iter().map(|rank| rank.reserved_peak).max();
-        self.shown.take(steps, reserved.unwrap_or(Bytes::ZERO));
-        // A step that was only counted shows nothing of what it needed.
-        let is_enough = run.steps_read() >= self.steps && self.shown.is_enough(steps, self.steps);
+        let is_enough = self.shown.by_now(run, self.steps, self.steps);
         if !is_enough || self.stopped == Some(run.number) {
             return OnStep::Nothing;
         }

@@ -601,13 +601,9 @@ impl Policy for Fit {
         };
         let steps = run.steps();
         self.room = room_now(run, state).or(self.room);
-        let reserved = run.ranks.iter().map(|rank| rank.reserved_peak).max();
-        self.shown.take(steps, reserved.unwrap_or(Bytes::ZERO));
         let past = self.least_steps();
-        // A step that was only counted shows nothing of what it needed.
-        let is_enough = run.steps_read() >= past
-            && self.shown.is_enough(steps, self.options.steps)
-            && !diagnosis::may_grow(run);
+        let is_enough =
+            self.shown.by_now(run, past, self.options.steps) && !diagnosis::may_grow(run);
         if !is_enough || self.stopped == Some(run.number) {
             return OnStep::Nothing;
         }
@@ -728,6 +724,14 @@ pub(super) struct RunShown {
 }
 
 impl RunShown {
+    /// Takes what the run has reserved by now; whether it has shown enough, of which at least so many steps with their figures: a
+    /// step that was only counted shows nothing of what it needed.
+    pub fn by_now(&mut self, run: &Run, read: u64, asked: u64) -> bool {
+        let reserved = run.ranks.iter().map(|rank| rank.reserved_peak).max();
+        self.take(run.steps(), reserved.unwrap_or(Bytes::ZERO));
+        run.steps_read() >= read && self.is_enough(run.steps(), asked)
+    }
+
     /// The largest reserved memory so far, and after how many steps.
     pub fn take(&mut self, step: u64, held: Bytes) {
         if held > self.most.scale(NEW) {

@@ -220,12 +220,7 @@ impl Policy for MeasurePatches {
             return OnStep::Nothing;
         };
         let steps = run.steps();
-        let reserved = run.ranks.iter().map(|rank| rank.reserved_peak).max();
-        self.shown.take(steps, reserved.unwrap_or(Bytes::ZERO));
-        // A step that was only counted shows nothing of what it needed.
-        let is_enough = run.steps_read() >= self.steps
-            && self.shown.is_enough(steps, self.steps)
-            && !diagnosis::may_grow(run);
+        let is_enough = self.shown.by_now(run, self.steps, self.steps) && !diagnosis::may_grow(run);
         if !is_enough || self.stopped == Some(run.number) {
             return OnStep::Nothing;
         }
