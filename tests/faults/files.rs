@@ -184,11 +184,19 @@ fn begun(place: &Path) -> (Child, Collected, PathBuf) {
     (session, said, recording.expect("a recording"))
 }
 
+/// Removes `state` at once: a directory that the session writes into while it is being emptied
+/// cannot be removed, so it is moved first.
+fn take_away(place: &Path) {
+    let (state, aside) = (place.join("state"), place.join("aside"));
+    fs::rename(state, &aside).expect("moved");
+    fs::remove_dir_all(aside).expect("removed");
+}
+
 #[test]
 fn fault_100_the_sessions_directory_is_removed() {
     let place = TempDir::new().expect("a directory");
     let (mut session, said, recording) = begun(place.path());
-    fs::remove_dir_all(place.path().join("state")).expect("removed");
+    take_away(place.path());
     wait_until("words", PATIENCE, || {
         text(&said.so_far()).contains("was removed; it was made again")
     });
