@@ -14,9 +14,10 @@ const AGAIN: Duration = Duration::from_secs(30);
 
 #[derive(Default)]
 pub(crate) struct OutputScanners {
-    terminal: StreamScanner,
-    out: StreamScanner,
-    err: StreamScanner,
+    // Made when a stream says something: building their expressions takes longer than the command's start.
+    terminal: Option<StreamScanner>,
+    out: Option<StreamScanner>,
+    err: Option<StreamScanner>,
     /// Of all streams together.
     epochs: epoch::Count,
     losses: epoch::FirstLosses,
@@ -46,6 +47,7 @@ impl OutputScanners {
             OutputStream::Out => &mut self.out,
             OutputStream::Err => &mut self.err,
         };
+        let scanner = scanner.get_or_insert_default();
         let mut found = Vec::new();
         let count = &mut self.epochs;
         let mut report = |report| found.push(EventKind::OomText(report));
@@ -83,7 +85,7 @@ impl OutputScanners {
         } = std::mem::take(self);
         // Where a Python that fails says why: on stderr, whatever stands in what it prints.
         let mut decisive = None;
-        for mut scanner in [terminal, out, err] {
+        for mut scanner in [terminal, out, err].into_iter().flatten() {
             let mut report = |report| {
                 has_oom = true;
                 found.push(EventKind::OomText(report));
@@ -117,7 +119,7 @@ impl OutputScanners {
         losses: &[PrintedLoss],
     ) -> Vec<EventKind> {
         let mut found = Vec::new();
-        let scanner = &mut self.terminal;
+        let scanner = self.terminal.get_or_insert_default();
         let mut report = |report| found.push(EventKind::OomText(report));
         scanner.ooms.feed(recent, &mut report);
         scanner

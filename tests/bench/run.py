@@ -244,7 +244,7 @@ def dialog_after_death(oomph):
             screen = Screen(
                 [oomph, "--no-nvml", "--no-record", sys.executable, "-c", DIES, str(mark)]
             )
-            seen = screen.wait_for(rb"combine", 20)
+            seen = screen.wait_for(rb"details", 20)
             taken.append((seen - float(mark.read_text())) * 1e3)
             screen.end()
     return f"{spread(taken, 'ms', 0)} (≤ 100)"
