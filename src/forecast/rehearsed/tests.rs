@@ -4,6 +4,7 @@ mod buckets;
 mod treated;
 mod workspaces;
 
+use super::bounds::{AUTOTUNED_SHARE, AUTOTUNED_TIMES};
 use super::*;
 use crate::event::{InputSizes, OptimizerMemory, ZeroGrad};
 use crate::forecast::{ActivationReduction, MARGIN, edge, rounded};
