@@ -41,4 +41,4 @@ pub(crate) use rehearsed::RANGES_BEYOND;
 pub use rehearsed::{OnCard, Rehearsed, WholeStep};
 pub use requirement::{Requirement, run_settings, with_conf};
 pub use spread::InputSpread;
-pub use traced::{TracedRoom, TracedSearch};
+pub use traced::{InputShape, TracedRoom, TracedSearch};

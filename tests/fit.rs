@@ -322,6 +322,52 @@ fn an_earlier_oom_bounds_the_answer_and_is_run_past() {
     assert!(said.contains("for 22 optimizer steps each"), "{said}");
 }
 
+/// What ran to its end here is an answer; only what lies above it is tried, with the inputs known.
+#[test]
+fn a_batch_that_ran_to_its_end_here_is_where_the_search_begins() {
+    let state = directory();
+    let of = |batch: &'static str| {
+        let scenario = ["--scenario", "growth", "--steps", "40", "--batch-size"];
+        [&scenario[..], &[batch]].concat()
+    };
+    assert!(!oomph(&state, &["--headless"], &of("64")).status.success());
+    assert!(oomph(&state, &["--headless"], &of("48")).status.success());
+    let done = oomph(&state, &["fit", "--json"], &of("64"));
+    let answer: Value = serde_json::from_slice(&done.stdout).expect("one JSON object");
+    let batch = answer["batch"].as_u64().expect("a batch");
+    assert!((48..=52).contains(&batch), "{answer}");
+    let first = &answer["runs"][0];
+    assert_eq!(
+        (&first["batch"], &first["ran_to_its_end"]),
+        (&Value::from(48), &Value::from(true)),
+        "{answer}"
+    );
+    assert!(
+        answer["margin"]
+            .as_f64()
+            .is_some_and(|margin| margin < 0.03),
+        "{answer}"
+    );
+    let tried = answer["runs"].as_array().expect("runs");
+    let below = |run: &&Value| run["batch"].as_u64().is_some_and(|batch| batch < 48);
+    assert_eq!(tried.iter().filter(below).count(), 0, "{answer}");
+    let said = text(&done.stderr);
+    assert!(
+        said.contains("--batch-size 48 ran to its end here at "),
+        "{said}"
+    );
+}
+
+#[test]
+fn what_runs_out_by_fragmentation_is_offered_expandable_segments_and_no_larger_batch() {
+    let done = fit(&[], &["--scenario", "fragmentation", "--batch-size", "64"]);
+    let answer = text(&done.stdout);
+    assert!(answer.contains(" ran out by fragmentation; "), "{answer}");
+    let with = "\nwith expandable segments more may fit:\n  oomph fit -- PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True ";
+    assert!(answer.contains(with), "{answer}");
+    assert!(!answer.contains("a leak"), "{answer}");
+}
+
 #[test]
 fn inputs_that_vary_widen_the_margin() {
     let program = "\

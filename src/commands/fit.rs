@@ -68,7 +68,7 @@ pub(super) fn run(fit: FitOptions, command: CommandLine) -> anyhow::Result<Endin
     };
     if fit.options.which() == Which::Batch {
         let command = config.command.without_secrets();
-        fit.look_back(&earlier::ooms(&command));
+        fit.look_back(&earlier::ends(&command));
     }
     if !warn(&fit) {
         return Ok(Ending::Code(OWN_FAILURE));
@@ -159,12 +159,19 @@ fn warn(fit: &Fit) -> bool {
     let (from, least) = (fit.from(), fit.least_steps());
     text.push_str(&format!(
         "oomph: fit really runs the program, at most {} times for {least} optimizer steps each (up to {} while memory still grows), \
-         from {from}.\n",
+         beginning with {from}.\n",
         search::RUNS,
         options.steps.saturating_mul(AT_MOST).max(least),
     ));
-    if let Some(failed) = fit.failed_before() {
-        text.push_str(&format!("oomph: {failed}; these runs look for less.\n"));
+    let bounds = [fit.finished_before(), fit.failed_before()];
+    let look = match &bounds {
+        [Some(_), Some(_)] => "what lies between is looked for",
+        [Some(_), None] => "more is looked for",
+        [None, _] => "less is looked for",
+    };
+    let bounds: Vec<String> = bounds.into_iter().flatten().collect();
+    if !bounds.is_empty() {
+        text.push_str(&format!("oomph: {}; {look}.\n", bounds.join("; ")));
     }
     may_run(options, &fit.trial(), text)
 }

@@ -9,7 +9,7 @@ use super::largest::rounded;
 use super::memory::{Forecast, Model};
 use super::observation::{ForwardBackwardPeak, Observation, Unseen};
 use super::replay::AllocatorSettings;
-use super::traced::{TracedRoom, TracedSearch};
+use super::traced::{InputShape, TracedRoom, TracedSearch};
 use crate::calibration::NON_TORCH_USUAL;
 use crate::command::CommandLine;
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
@@ -115,6 +115,14 @@ impl BatchRoom {
         }
     }
 
+    /// The inputs for which it was worked out: later steps of the run may be given larger ones.
+    pub fn inputs(&self) -> Option<InputShape> {
+        match self.basis {
+            RoomBasis::Step(traced) => traced.inputs,
+            RoomBasis::Peaks => None,
+        }
+    }
+
     /// From this gain on it is worth a word.
     fn is_worth_it(self) -> bool {
         self.could as f64 / self.now as f64 >= WORTH
@@ -144,9 +152,12 @@ impl fmt::Display for BatchRoom {
             return write!(f, "room for batch {could} (now {now}){alone}");
         };
         let step = traced.step;
+        let with = traced
+            .inputs
+            .map_or(String::new(), |inputs| format!(" with inputs of {inputs}"));
         write!(
             f,
-            "batch {could} would fit (now {now}): step {step} replayed"
+            "batch {could} would fit{with} (now {now}): step {step} replayed"
         )?;
         if let Some(larger) = traced.as_large_as {
             write!(f, " as large as step {larger}")?;

@@ -12,6 +12,7 @@ use super::trace::places_of;
 use super::trace::{Trace, TraceEvent};
 use crate::event::{MemoryKind, Phase, StepTrace};
 use crate::units::Bytes;
+use std::fmt;
 
 /// How often a step is played until what it reserves repeats: the second time most often.
 const STEPS: usize = 3;
@@ -71,6 +72,40 @@ pub struct TracedRoom {
     pub step: u64,
     /// A larger one, as large as which it was replayed: the run's largest.
     pub as_large_as: Option<u64>,
+    /// What that step was given; others may be given more.
+    pub inputs: Option<InputShape>,
+}
+
+/// The size of an input: `64×192`. Of more dimensions the first ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InputShape {
+    sizes: [u64; InputShape::MOST],
+    dimensions: usize,
+}
+
+impl InputShape {
+    const MOST: usize = 5;
+
+    /// `None` where no size is known.
+    pub fn new(sizes: &[u64]) -> Option<InputShape> {
+        let dimensions = sizes.len().min(InputShape::MOST);
+        let mut all = [0; InputShape::MOST];
+        all[..dimensions].copy_from_slice(&sizes[..dimensions]);
+        (dimensions > 0).then_some(InputShape {
+            sizes: all,
+            dimensions,
+        })
+    }
+}
+
+impl fmt::Display for InputShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sizes: Vec<String> = self.sizes[..self.dimensions]
+            .iter()
+            .map(u64::to_string)
+            .collect();
+        f.write_str(&sizes.join("×"))
+    }
 }
 
 impl TracedSearch {
@@ -112,6 +147,7 @@ impl TracedSearch {
             batch,
             step: self.step.step,
             as_large_as: self.peak_step.filter(|_| stretched > 1.0),
+            inputs: InputShape::new(&self.step.inputs).filter(|_| stretched <= 1.0),
         })
     }
 

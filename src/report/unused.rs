@@ -200,6 +200,7 @@ mod tests {
             batch: 48,
             step: 7,
             as_large_as: None,
+            inputs: None,
         });
         assert_eq!(unused(&scene.state, room(step)), None, "it still runs");
         let end = |code| {
@@ -270,6 +271,7 @@ mod tests {
                 batch: 512,
                 step: 3,
                 as_large_as: None,
+                inputs: None,
             }),
             is_alone: false,
             parts: 1,

@@ -248,8 +248,16 @@ fn headroom_pieces(
             RoomForBatch::Known(room) if is_calm => {
                 let batch = theme.glyphs.spelled(&room.batch_words());
                 let about = theme.glyphs.about;
-                let words = format!("room for batch {about} {batch}");
-                pieces.push(HeadroomFigure::new(words, Tone::Good).needed());
+                let brief = format!("room for batch {about} {batch}");
+                let figure = match room.inputs() {
+                    // Later steps may be given more.
+                    Some(inputs) => {
+                        let words = format!("{brief} with inputs of {inputs}");
+                        HeadroomFigure::new(words, Tone::Good).or(format!("{brief} at {inputs}"))
+                    }
+                    None => HeadroomFigure::new(brief, Tone::Good),
+                };
+                pieces.push(figure.needed());
             }
             RoomForBatch::InSearch if is_calm => {
                 let words = "room for batch: working it out";

@@ -7,13 +7,13 @@ mod seen_inputs;
 use super::{FollowUp, OnStep, Policy, RunSummary};
 use crate::calibration::NON_TORCH_USUAL;
 use crate::command::CommandLine;
-use crate::diagnosis;
+use crate::diagnosis::{self, Cause};
 use crate::event::{Exit, GivenChange, GivenSize, Knobs, Patch};
 use crate::forecast::{Allocator, Observation, Rehearsed};
 use crate::live::Ending;
 use crate::live::policy::fit::seen_inputs::SeenInputs;
 use crate::live::session::changes::NextRun;
-use crate::live::session::earlier::EarlierOom;
+use crate::live::session::earlier::{EarlierEnds, EarlierFinish};
 use crate::probe::RehearsedStep;
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::remedy::{FileCopy, Setting, Which, with_argument};
@@ -135,6 +135,8 @@ pub(crate) struct Fit {
     failed_before: Option<FailedBefore>,
     /// By how much what is allocated between steps grows with each, here or in an earlier session.
     grows_by: Option<Bytes>,
+    /// The smallest value that ran out while what was free lay in pieces that were too small, here or in an earlier session.
+    fragmented: Option<u64>,
 }
 
 /// A value that ran out of memory in an earlier session.
@@ -217,6 +219,7 @@ impl Fit {
             unanswered: None,
             failed_before: None,
             grows_by: None,
+            fragmented: None,
             standard_output: None,
             options,
             typed,
@@ -346,7 +349,8 @@ impl Fit {
     }
 
     /// Uses earlier sessions of the user's command that ran out of memory.
-    pub(crate) fn look_back(&mut self, earlier: &[EarlierOom]) {
+    pub(crate) fn look_back(&mut self, ends: &EarlierEnds) {
+        let earlier = &ends.ooms;
         self.grows_by = earlier.iter().filter_map(|oom| oom.grew_by).max();
         let command = self.typed.without_secrets();
         let at_once = WorkloadKey::new(&command, &LaunchEnvironment::default()).at_once;
@@ -360,11 +364,42 @@ impl Fit {
         self.search.bound = self.failed_before.map(|failed| failed.value);
         let foreseen = earlier.iter().filter_map(|oom| oom.foreseen).min();
         self.search.foreseen = foreseen.map(|batch| self.in_setting(batch, at_once));
-        if self.rivals.is_empty()
-            && let SearchStep::Run(value) = self.search.next()
-        {
+        let fragmented = earlier.iter().filter(|oom| oom.is_fragmentation);
+        self.fragmented = (fragmented.map(|oom| self.in_setting(oom.at_once, at_once))).min();
+        if !self.rivals.is_empty() {
+            return;
+        }
+        let finished = ends.finished.iter().filter_map(|one| self.of_earlier(one));
+        let below = self.search.bound.unwrap_or(u64::MAX);
+        let largest = finished.filter(|(trial, _)| trial.value < below);
+        if let Some((trial, room)) = largest.max_by_key(|(trial, _)| trial.value) {
+            (self.value, self.search.room) = (trial.value, Some(room));
+            self.search.trials.push(trial);
+        }
+        // What ran to its end with nothing above it runs once more: here it may have less room.
+        if let SearchStep::Run(value) = self.search.next() {
             self.value = value;
         }
+    }
+
+    /// A run of this very command, but for the value, that ended by itself in an earlier session; and what it could reserve.
+    fn of_earlier(&self, earlier: &EarlierFinish) -> Option<(Trial, Bytes)> {
+        let run = &earlier.run;
+        let launch = LaunchEnvironment::default();
+        let value = Setting::find_all(&run.command, &self.options.which(), &launch).ok()?;
+        let value = value.all.first()?.value;
+        let is_same = self.setting.config_line().is_none()
+            && self.setting.to(&self.typed, value).without_secrets()
+                == run.command.without_secrets();
+        let is_shown = run.steps() > 0 && run.peak().is_some();
+        (is_same && is_shown).then(|| {
+            let trial = Trial {
+                began: Some(earlier.began.clone()),
+                rehearsed: None,
+                ..trial_of(run, &launch, value, true)
+            };
+            (trial, earlier.room)
+        })
     }
 
     /// A batch that the device takes at once, as the setting counts it.
@@ -378,6 +413,16 @@ impl Fit {
         Some(format!(
             "{} {} ran out of memory in an earlier session, in step {}",
             self.setting.name, failed.value, failed.step
+        ))
+    }
+
+    /// The largest value that ran to its end in an earlier session, in words.
+    pub(crate) fn finished_before(&self) -> Option<String> {
+        let trial = (self.search.trials.iter()).find(|trial| trial.began.is_some())?;
+        let began = trial.began.as_ref()?;
+        Some(format!(
+            "{} {} ran to its end here at {began} ({} steps)",
+            self.setting.name, trial.value, trial.steps
         ))
     }
 
@@ -446,12 +491,6 @@ impl Fit {
         ))
     }
 
-    /// The largest value that ran.
-    fn ran(&self) -> Option<&Trial> {
-        let ran = self.search.trials.iter().filter(|trial| trial.fits);
-        ran.max_by_key(|trial| trial.value)
-    }
-
     fn learn(&mut self, run: &RunSummary<'_>, fits: bool) {
         let ranks = &run.run.ranks;
         if let Some(room) = run.run.oom().and_then(|oom| oom.room()) {
@@ -460,8 +499,13 @@ impl Fit {
         // It ended before the first sample.
         let devices = ranks.iter().flat_map(|rank| &rank.hello.devices);
         let whole = devices.map(|device| device.total - NON_TORCH_USUAL).min();
-        self.search.room = self.room.or(self.search.room).or(whole);
-        self.forget_a_failure_with_less_room();
+        let own = ranks.iter().map(|rank| rank.reserved_peak);
+        let before = self.search.trials.iter().filter(|trial| trial.fits);
+        let reserved = own.chain(before.filter_map(|trial| trial.reserved)).max();
+        let room = self.room.or(self.search.room).or(whole);
+        // What was reserved was there.
+        self.search.room = room.max(reserved.filter(|_| room.is_some()));
+        self.forget_what_had_other_room();
         let is_expandable = ranks
             .iter()
             .any(|rank| rank.hello.expandable_segments == Some(true));
@@ -469,31 +513,34 @@ impl Fit {
             true => Allocator::Expandable,
             false => Allocator::Fixed,
         };
+        let is_fragmented =
+            (run.findings.first()).is_some_and(|first| first.cause == Cause::Fragmentation);
+        if is_fragmented && !fits {
+            let least = self.fragmented.unwrap_or(u64::MAX);
+            self.fragmented = Some(least.min(self.value));
+        }
         self.grows_by = self.grows_by.max(diagnosis::grows_by(run.run));
         let value = self.value;
         self.search.trials.push(Trial {
-            value,
-            seen: Observation::of_run(run.run, &run.inputs.launch).map(|seen| Observation {
-                batch: value,
-                ..seen
-            }),
-            peak: run.run.peak(),
-            reserved: ranks.iter().map(|rank| rank.reserved_peak).max(),
-            fits,
-            steps: run.run.steps(),
-            inputs: SeenInputs::new(&run.run.inputs, value, run.run.steps()),
+            ended: run.run.outcome() == RunOutcome::Finished,
             // Of several ranks what the fullest needs counts.
             rehearsed: (ranks.iter().filter(|rank| rank.rehearsal.is_some()))
                 .max_by_key(|rank| rank.reserved_peak)
                 .and_then(|rank| rank.rehearsal.as_ref())
                 .filter(|_| self.options.which() == Which::Batch)
                 .and_then(|said| Rehearsed::new(said, value)),
+            ..trial_of(run.run, &run.inputs.launch, value, fits)
         });
         self.search.margin = self.options.margin() + self.inputs_beyond();
     }
 
-    /// An earlier session had less memory: what failed there may fit now.
-    fn forget_a_failure_with_less_room(&mut self) {
+    /// An earlier session had less memory: what failed there may fit now. Or more: what ran there may not.
+    fn forget_what_had_other_room(&mut self) {
+        let room = self.search.room;
+        self.search.trials.retain(|trial| {
+            let is_too_much = trial.peak.zip(room).is_some_and(|(peak, room)| peak > room);
+            trial.began.is_none() || !is_too_much
+        });
         let (Some(now), Some(failed)) = (self.search.room, self.failed_before) else {
             return;
         };
@@ -506,11 +553,58 @@ impl Fit {
         }
     }
 
-    /// The share by which later inputs may be larger than the largest that were seen.
+    /// The share by which later inputs may be larger than the largest that were seen. A run that ended by itself has seen them all.
     fn inputs_beyond(&self) -> f64 {
-        let seen = self.search.trials.iter();
-        let beyond = seen.filter_map(|trial| Some(trial.inputs.as_ref()?.beyond()));
+        let with_inputs = self.search.trials.iter();
+        let seen: Vec<(&Trial, &SeenInputs)> = with_inputs
+            .filter_map(|trial| Some((trial, trial.inputs.as_ref()?)))
+            .collect();
+        let ended = self
+            .search
+            .trials
+            .iter()
+            .filter(|trial| trial.ended && trial.fits);
+        let ended = ended.max_by_key(|trial| trial.value);
+        let running = seen.iter().filter(|(trial, _)| !trial.ended);
+        let beyond = running.map(|(trial, inputs)| match ended {
+            Some(ended) => match (&ended.inputs, needs_as_much(trial, ended)) {
+                (Some(all), _) => all.for_each(ended.value) / inputs.for_each(trial.value) - 1.0,
+                (None, true) => 0.0,
+                (None, false) => inputs.beyond(),
+            },
+            None => inputs.beyond(),
+        });
         beyond.fold(0.0, f64::max)
+    }
+}
+
+/// Whether a run needed as much for each sample as one whose inputs are not known: its own were as large.
+fn needs_as_much(trial: &Trial, ended: &Trial) -> bool {
+    let for_each = |trial: &Trial| Some(trial.peak?.0 as f64 / trial.value.max(1) as f64);
+    let (own, other) = (for_each(trial), for_each(ended));
+    own.zip(other)
+        .is_some_and(|(own, other)| own >= other * AS_MUCH)
+}
+
+/// Of what the other one needed.
+const AS_MUCH: f64 = 0.98;
+
+/// What a run with this value showed.
+fn trial_of(run: &Run, launch: &LaunchEnvironment<'_>, value: u64, fits: bool) -> Trial {
+    Trial {
+        value,
+        seen: Observation::of_run(run, launch).map(|seen| Observation {
+            batch: value,
+            ..seen
+        }),
+        peak: run.peak(),
+        reserved: run.ranks.iter().map(|rank| rank.reserved_peak).max(),
+        fits,
+        ended: fits,
+        began: None,
+        steps: run.steps(),
+        inputs: SeenInputs::new(&run.inputs, value, run.steps()),
+        rehearsed: None,
     }
 }
 
@@ -561,9 +655,12 @@ impl Policy for Fit {
                 }
             };
         }
+        let keeps_margin =
+            (self.search.trials.last()).is_some_and(|trial| self.search.keeps_margin(trial));
         let verdict = match (fits, is_in_ram) {
             (true, true) => "does not fit: WSL2 has moved a part of it into RAM",
-            (true, false) => "fits",
+            (true, false) if keeps_margin => "fits",
+            (true, false) => "ran, but leaves less than the margin",
             (false, _) => "runs out of memory",
         };
         let peak = (run.run.peak()).map_or(String::new(), |peak| format!(", peak {peak}"));
@@ -647,7 +744,6 @@ impl Policy for Fit {
     }
 }
 
-/// How a run ended that oomph did not stop, and that did not run out of memory.
 /// Why other batches cannot be told from a run, on other GPUs.
 fn why_not_told(run: &Run) -> &'static str {
     let is_rehearsed = run.ranks.iter().any(|rank| rank.rehearsal.is_some());
@@ -663,6 +759,7 @@ fn why_not_told(run: &Run) -> &'static str {
     }
 }
 
+/// How a run ended that oomph did not stop, and that did not run out of memory.
 fn ended_too_soon(exit: Exit) -> String {
     match exit {
         Exit::Signal(_) => {

@@ -4,8 +4,9 @@
 //! Nothing is read while a training runs, because that would cost the training. Recordings that can't
 //! be read, or are of another program, are skipped.
 
+use crate::calibration::NON_TORCH_USUAL;
 use crate::command::CommandLine;
-use crate::diagnosis;
+use crate::diagnosis::{self, Cause};
 use crate::event::{Event, SessionStarted};
 use crate::forecast::{
     ActivationReduction, Allocator, EarlierOutcome, EarlierRun, MARGIN, Model, Observation, SeenIn,
@@ -268,10 +269,30 @@ pub(crate) struct EarlierOom {
     pub grew_by: Option<Bytes>,
     /// The largest batch that was expected to fit by what the run showed, at once.
     pub foreseen: Option<u64>,
+    /// Whether what was free lay in pieces that were too small.
+    pub is_fragmentation: bool,
+}
+
+/// A run of an earlier session that ended by itself: all of its steps were seen.
+#[derive(Debug, Clone)]
+pub(crate) struct EarlierFinish {
+    pub run: Run,
+    /// When it began.
+    pub began: String,
+    /// What its process could reserve at the most.
+    pub room: Bytes,
+}
+
+/// How the runs of earlier sessions with a program like that of a command ended, the earliest first.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct EarlierEnds {
+    pub ooms: Vec<EarlierOom>,
+    /// Of the program as it is.
+    pub finished: Vec<EarlierFinish>,
 }
 
 impl EarlierOom {
-    fn of_run(run: &Run) -> Option<EarlierOom> {
+    fn of_run(state: &State, run: &Run) -> Option<EarlierOom> {
         let is_end = run.outcome() == RunOutcome::OutOfMemory;
         let oom = run.oom().filter(|_| is_end)?;
         let reading = WorkloadKey::new(&run.command, &LaunchEnvironment::default());
@@ -281,6 +302,8 @@ impl EarlierOom {
             step: run.steps() + 1,
             room: oom.room(),
             grew_by,
+            is_fragmentation: (diagnosis::diagnose_incident(state, Some(run), oom).first())
+                .is_some_and(|finding| finding.cause == Cause::Fragmentation),
             // What leaks runs out with any batch.
             foreseen: (grew_by.is_none())
                 .then(|| foreseen(run, oom, &reading))
@@ -305,24 +328,48 @@ fn foreseen(run: &Run, oom: &OomIncident, reading: &WorkloadKey) -> Option<u64> 
     Model::new(vec![seen]).largest(&like, oom.room()?, MARGIN, most)
 }
 
-/// The OOMs of earlier sessions with a program like that of `command`, the earliest first.
-pub(crate) fn ooms(command: &CommandLine) -> Vec<EarlierOom> {
+/// How earlier sessions with a program like that of `command` ended.
+pub(crate) fn ends(command: &CommandLine) -> EarlierEnds {
+    ends_in(&BaseDirs::of_this_user(), command)
+}
+
+fn ends_in(places: &BaseDirs, command: &CommandLine) -> EarlierEnds {
     let reading = WorkloadKey::new(command, &LaunchEnvironment::default());
     let is_like = |run: &&Run| {
         WorkloadKey::new(&run.command, &LaunchEnvironment::default()).likeness == reading.likeness
     };
+    let (changed, today) = (last_change(command), day_of(None));
     let before = Before::default();
-    let sessions = sessions_of(&BaseDirs::of_this_user(), command, &before);
-    let states = (sessions
-        .iter()
-        .filter(|session| session.reading == HowMuchRead::Whole))
-    .map(|session| state_of(session, &before));
-    states
-        .flat_map(|state| {
-            let like = state.runs.iter().filter(is_like);
-            like.filter_map(EarlierOom::of_run).collect::<Vec<_>>()
-        })
-        .collect()
+    let mut ends = EarlierEnds::default();
+    for session in sessions_of(places, command, &before) {
+        if session.reading != HowMuchRead::Whole {
+            continue;
+        }
+        let is_outdated = changed.is_some_and(|changed| changed > session.header.wall);
+        let state = state_of(&session, &before);
+        for run in state.runs.iter().filter(is_like) {
+            ends.ooms.extend(EarlierOom::of_run(&state, run));
+            let began = || clock(wall(&session.header, run.started), today);
+            let room = || room_of(&state, run);
+            if run.outcome() == RunOutcome::Finished && run.oom_count == 0 && !is_outdated {
+                ends.finished.extend(room().map(|room| EarlierFinish {
+                    run: run.clone(),
+                    began: began(),
+                    room,
+                }));
+            }
+        }
+    }
+    ends
+}
+
+/// What the process that needed the most could reserve.
+fn room_of(state: &State, run: &Run) -> Option<Bytes> {
+    let rank = run.ranks.iter().max_by_key(|rank| rank.allocated_peak)?;
+    let device = state.device(rank.device.as_ref()?)?;
+    device
+        .limit
+        .or_else(|| Some(device.capacity? - NON_TORCH_USUAL))
 }
 
 /// The first line of a recording that is not too large to read, and its size.

@@ -1,11 +1,13 @@
 //! The result of `fit`, as text or JSON.
 
-use super::search::{Beyond, SearchAnswer};
+use super::search::{Beyond, SearchAnswer, Trial};
 use super::seen_inputs::shape;
 use super::{FARTHEST, Fit, GivenUp};
 use crate::command::{CommandLine, Word};
-use crate::event::{Exit, to_paste};
+use crate::event::{Exit, as_typed, to_paste};
+use crate::forecast::Allocator;
 use crate::live::print;
+use crate::recognize::alloc_conf;
 use crate::units::Bytes;
 use serde_json::{Value, json};
 
@@ -23,7 +25,11 @@ enum FitResult {
 
 impl FitResult {
     fn new(fit: &Fit) -> FitResult {
-        match (fit.answer, fit.ran()) {
+        match (fit.answer, fit.search.best()) {
+            // By how much memory lies in pieces that are too small, no sum says.
+            (Some(SearchAnswer::Expected(_)), Some(ran)) if fit.fragmented.is_some() => {
+                FitResult::AtLeast(ran.value)
+            }
             (Some(SearchAnswer::Proven(value)), _) => FitResult::Largest(value),
             (Some(SearchAnswer::Expected(value)), _) => FitResult::Expected(value),
             (Some(SearchAnswer::None) | None, Some(ran)) => FitResult::AtLeast(ran.value),
@@ -76,10 +82,10 @@ pub(crate) fn recorded(fit: &Fit) -> Option<String> {
         return Some(format!("rehearsed to fit: {}", each.join(", ")));
     }
     match FitResult::new(fit) {
-        FitResult::Largest(value) => Some(format!("{name} {value} fits, measured")),
+        FitResult::Largest(value) => Some(format!("{name} {value} fits")),
         FitResult::Expected(value) => Some(format!("{name} {value} is expected to fit")),
         FitResult::AtLeast(value) => Some(format!(
-            "{name} {value} fits, measured; the search ended before a larger one ran"
+            "{name} {value} fits; the search ended before a larger one ran"
         )),
         FitResult::Nothing => None,
     }
@@ -147,6 +153,9 @@ fn in_json(fit: &Fit, found: FitResult) -> Value {
             "peak": trial.peak,
             "fits": trial.fits,
             "steps": trial.steps,
+            "keeps_margin": fit.search.keeps_margin(trial),
+            "ran_to_its_end": trial.ended,
+            "earlier": trial.began,
             "largest_input": trial.inputs.as_ref().map(|inputs| inputs.largest.clone()),
         })
     });
@@ -170,6 +179,7 @@ fn in_json(fit: &Fit, found: FitResult) -> Value {
         "failed_before": fit.failed_before.map(|failed| failed.value),
         "failed_in_step": fit.failed_before.map(|failed| failed.step),
         "grows_by": fit.grows_by,
+        "fragmented": fit.fragmented,
         "margin": fit.search.margin,
         "room": fit.search.room,
         "runs": runs,
@@ -195,7 +205,9 @@ fn words(command: &CommandLine) -> Vec<String> {
 fn in_words(fit: &Fit, found: FitResult) -> String {
     let name = &fit.setting.name;
     let mut text = headline(fit, found);
-    if let Some(by) = fit.grows_by {
+    if fit.fragmented.is_some() {
+        text.push_str(&fragmentation(fit));
+    } else if let Some(by) = fit.grows_by {
         text.push_str(&format!(
             "\nbut what is allocated after each step grows by {by} a step: if that goes on (a leak), no value lasts;\n\
              `oomph -- COMMAND` shows what grows (s, then w)\n"
@@ -215,24 +227,42 @@ fn in_words(fit: &Fit, found: FitResult) -> String {
     if !fit.search.trials.is_empty() || fit.unanswered.is_some() {
         text.push_str(&format!("run  {name:>14}          peak      reserved  \n"));
     }
-    for (number, trial) in fit.search.trials.iter().enumerate() {
-        let verdict = if trial.fits { "fits" } else { "out of memory" };
-        let figures = [trial.peak, trial.reserved];
-        text.push_str(&row(number + 1, trial.value, figures, verdict));
+    let mut number = 0;
+    for trial in &fit.search.trials {
+        let steps = trial.steps;
+        let verdict = match (&trial.began, trial.ended, trial.fits) {
+            (Some(began), ..) => format!("ran to its end here at {began} ({steps} steps)"),
+            (None, true, true) => format!("fits: ran to its end ({steps} steps)"),
+            (None, _, false) => "out of memory".to_string(),
+            (None, false, true) if fit.search.keeps_margin(trial) => "fits".to_string(),
+            (None, false, true) => "ran, but leaves less than the margin".to_string(),
+        };
+        number += u64::from(trial.began.is_none());
+        let label = match trial.began {
+            Some(_) => "–".to_string(),
+            None => number.to_string(),
+        };
+        text.push_str(&row(
+            &label,
+            trial.value,
+            [trial.peak, trial.reserved],
+            &verdict,
+        ));
     }
     if let Some(run) = &fit.unanswered {
         let verdict = match run.exit {
             Exit::Signal(_) => format!("no answer: ended by {}", run.exit),
             Exit::Code(_) => format!("no answer: ended by itself ({})", run.exit),
         };
-        let number = fit.search.trials.len() + 1;
-        text.push_str(&row(number, run.value, [None, None], &verdict));
+        text.push_str(&row(
+            &(number + 1).to_string(),
+            run.value,
+            [None, None],
+            &verdict,
+        ));
     }
     if let Some(room) = fit.search.room {
-        text.push_str(&format!(
-            "it fits where what is reserved, and {:.0} % more as a margin, is within the {room} that PyTorch can have of the device\n",
-            fit.search.margin * 100.0
-        ));
+        text.push_str(&rule(fit, found.value(), room));
     }
     if fit.options.which() != crate::remedy::Which::Batch {
         text.push_str(
@@ -242,6 +272,41 @@ fn in_words(fit: &Fit, found: FitResult) -> String {
     text
 }
 
+/// What fits, with the sum of the answer.
+fn rule(fit: &Fit, value: Option<u64>, room: Bytes) -> String {
+    let margin = fit.search.margin;
+    let mut trials = fit.search.trials.iter();
+    let ended = trials.clone().any(|trial| trial.fits && trial.ended);
+    let or = if ended { ", or it ran to its end" } else { "" };
+    let answer = trials.find(|trial| Some(trial.value) == value && trial.fits && !trial.ended);
+    let sum = answer.and_then(|trial| {
+        let peak = trial.peak?;
+        let with = peak.scale(1.0 + margin);
+        Some(format!(" ({peak} + {} = {with})", with - peak))
+    });
+    format!(
+        "fits: the peak and {:.0} % of it as a margin are within the {room} that PyTorch can have{}{or}\n",
+        margin * 100.0,
+        sum.unwrap_or_default()
+    )
+}
+
+/// Memory ran out while there was enough of it: what helps is no smaller value.
+fn fragmentation(fit: &Fit) -> String {
+    if fit.search.allocator == Allocator::Expandable {
+        return String::new();
+    }
+    let mut segments = fit.typed.clone();
+    let set = (fit.typed.env_value(alloc_conf::CUDA)).and_then(Word::as_str);
+    let settings = set.map_or(String::new(), |set| format!("{set},"));
+    let with = Word::from(&format!("{settings}expandable_segments:True"));
+    segments.set_env(alloc_conf::CUDA, Some(with));
+    format!(
+        "\nwith expandable segments more may fit:\n  oomph fit -- {}\n",
+        as_typed(&segments)
+    )
+}
+
 fn headline(fit: &Fit, found: FitResult) -> String {
     let name = &fit.setting.name;
     let steps = |value: u64| {
@@ -249,6 +314,12 @@ fn headline(fit: &Fit, found: FitResult) -> String {
         let ran = trials.filter(|trial| trial.value == value && trial.fits);
         ran.map(|trial| trial.steps).max().unwrap_or(0)
     };
+    if let (Some(failed), Some(value)) = (fit.fragmented, found.value()) {
+        return format!(
+            "{name} {failed} ran out by fragmentation; {value} ran for {} steps, and a longer run may run out too",
+            steps(value)
+        );
+    }
     let (value, how) = match found {
         FitResult::Largest(value) => {
             let further = match (fit.search.further(), fit.search.beyond()) {
@@ -263,7 +334,18 @@ fn headline(fit: &Fit, found: FitResult) -> String {
                 }
                 (None, None) => String::new(),
             };
-            (value, format!("it ran for {} steps{further}", steps(value)))
+            let ran = match fit.search.best() {
+                Some(Trial {
+                    began: Some(began),
+                    steps,
+                    ..
+                }) => format!("it ran to its end here at {began}: {steps} steps"),
+                Some(Trial {
+                    ended: true, steps, ..
+                }) => format!("it ran to its end: {steps} steps"),
+                Some(_) | None => format!("it ran for {} steps", steps(value)),
+            };
+            (value, format!("{ran}{further}"))
         }
         FitResult::Expected(value) => (
             value,
@@ -280,7 +362,15 @@ fn headline(fit: &Fit, found: FitResult) -> String {
         FitResult::Nothing => {
             return match given_up(fit) {
                 Some(why) => format!("no answer: {why}"),
-                None => format!("no {name} that fits was found"),
+                None => match fit.search.trials.iter().find(|trial| trial.fits) {
+                    Some(ran) => format!(
+                        "no {name} leaves a margin of {:.0} %; {} ran for {} steps",
+                        fit.search.margin * 100.0,
+                        ran.value,
+                        ran.steps
+                    ),
+                    None => format!("no {name} that fits was found"),
+                },
             };
         }
     };
@@ -294,10 +384,20 @@ fn headline(fit: &Fit, found: FitResult) -> String {
 /// The limits of the answer.
 fn caveats(fit: &Fit, value: u64) -> String {
     let mut text = seen(fit, value);
-    text.push_str("a later step that needs more (longer inputs, an evaluation) may still run out of memory; --steps runs more of them\n");
+    let ended = fit
+        .search
+        .best()
+        .is_some_and(|trial| trial.ended && trial.value == value);
+    text.push_str(match ended {
+        true => "with other data (longer inputs) it may still run out of memory\n",
+        false => "a later step that needs more (longer inputs, an evaluation) may still run out of memory; --steps runs more of them\n",
+    });
     let ran = fit.search.trials.iter().filter(|trial| trial.fits);
     let most = ran.map(|trial| trial.steps).max().unwrap_or(0);
-    if let Some(failed) = fit.failed_before.filter(|failed| failed.step > most) {
+    if let Some(failed) = fit
+        .failed_before
+        .filter(|failed| failed.step > most && !ended)
+    {
         let limit = match failed.step < FARTHEST {
             true => "these runs ended before it".to_string(),
             false => format!("these runs stopped after {most}"),
@@ -313,6 +413,16 @@ fn caveats(fit: &Fit, value: u64) -> String {
 
 /// The steps that were seen, and the largest input of the run with this value, or else of the largest that ran.
 fn seen(fit: &Fit, value: u64) -> String {
+    if let Some(ended) = fit
+        .search
+        .best()
+        .filter(|trial| trial.ended && trial.value == value)
+    {
+        let largest = ended.inputs.as_ref().map_or(String::new(), |inputs| {
+            format!("; the largest input was {}", shape(&inputs.largest))
+        });
+        return format!("all its {} steps were seen{largest}\n", ended.steps);
+    }
     // How many more a run makes until it has ended differs from time to time.
     let ran = fit.search.trials.iter().filter(|trial| trial.fits);
     let least = ran.clone().map(|trial| trial.steps).min().unwrap_or(0);
@@ -330,20 +440,20 @@ fn seen(fit: &Fit, value: u64) -> String {
     };
     let (name, largest) = (&fit.setting.name, shape(&inputs.largest));
     let varied = match &inputs.smallest {
-        Some(smallest) => format!(
+        Some(smallest) if fit.search.margin > fit.options.margin() => format!(
             " (the smallest was {}: later ones may be larger, so the margin is {:.0} % instead of {:.0} %)",
             shape(smallest),
             fit.search.margin * 100.0,
             fit.options.margin
         ),
-        None => String::new(),
+        Some(_) | None => String::new(),
     };
     format!("{seen}; with {name} {value} the largest input was {largest}{varied}\n")
 }
 
 /// `figures` are its peak and the most that it reserved.
-fn row(number: usize, value: u64, figures: [Option<Bytes>; 2], verdict: &str) -> String {
+fn row(label: &str, value: u64, figures: [Option<Bytes>; 2], verdict: &str) -> String {
     let [peak, reserved] =
         figures.map(|figure| figure.map_or("?".to_string(), |bytes| bytes.to_string()));
-    format!("{number:<4} {value:>14}  {peak:>12}  {reserved:>12}  {verdict}\n")
+    format!("{label:<4} {value:>14}  {peak:>12}  {reserved:>12}  {verdict}\n")
 }

@@ -70,6 +70,10 @@ pub(crate) struct Trial {
     pub reserved: Option<Bytes>,
     /// Whether it got through its steps.
     pub fits: bool,
+    /// Whether it ended by itself: all of its steps were seen.
+    pub ended: bool,
+    /// When it began, if that was in an earlier session.
+    pub began: Option<String>,
     /// How many those were.
     pub steps: u64,
     /// What they were given.
@@ -162,7 +166,7 @@ impl SizeSearch {
     }
 
     fn second(&self, first: &Trial) -> SearchStep {
-        if first.fits && first.value >= self.ceiling() {
+        if self.keeps_margin(first) && first.value >= self.ceiling() {
             return SearchStep::Done(SearchAnswer::Proven(first.value));
         }
         if !first.fits {
@@ -203,7 +207,8 @@ impl SizeSearch {
 
     fn third(&self, latest: &Trial) -> SearchStep {
         let best = self.best().map(|best| best.value);
-        let spare = match (latest.fits, best) {
+        let latest_fits = self.keeps_margin(latest);
+        let spare = match (latest_fits, best) {
             (true, _) => LITTLE,
             (false, Some(_)) => MUCH,
             (false, None) => MOST,
@@ -214,7 +219,7 @@ impl SizeSearch {
         }
         let Some(limit) = self.largest(IntervalEnd::Likely, self.factor()) else {
             return match best {
-                Some(best) if latest.fits => self.run_between((best * 2).min(self.ceiling()), best),
+                Some(best) if latest_fits => self.run_between((best * 2).min(self.ceiling()), best),
                 Some(best) => {
                     let middle = self.round((best + latest.value) / 2);
                     self.run_between(middle, best)
@@ -222,7 +227,7 @@ impl SizeSearch {
                 None => self.run_between(latest.value / 4, 0),
             };
         };
-        let value = if latest.fits {
+        let value = if latest_fits {
             let enough = self.enough().unwrap_or(0).max(latest.value);
             let bare = self.largest(IntervalEnd::Likely, 1.0).unwrap_or(limit);
             let worth = share(enough, WORTH).max(limit);
@@ -256,7 +261,7 @@ impl SizeSearch {
         let Some(best) = self.best().map(|best| best.value) else {
             return SearchStep::Done(SearchAnswer::None);
         };
-        if latest.fits {
+        if self.keeps_margin(latest) {
             return SearchStep::Done(SearchAnswer::Proven(best));
         }
         // Not proven: what surely is enough, or what the run that failed shows, below what failed.
@@ -277,15 +282,25 @@ impl SizeSearch {
         })
     }
 
-    /// The run with the largest value that got through.
-    fn best(&self) -> Option<&Trial> {
-        let fitting = self.trials.iter().filter(|trial| trial.fits);
+    /// The run with the largest value that fits.
+    pub(crate) fn best(&self) -> Option<&Trial> {
+        let fitting = self.trials.iter().filter(|trial| self.keeps_margin(trial));
         fitting.max_by_key(|trial| trial.value)
+    }
+
+    /// The one rule of what fits: it got through, and its peak leaves the margin free. What ended by itself has shown all that it
+    /// needs.
+    pub(crate) fn keeps_margin(&self, trial: &Trial) -> bool {
+        let leaves_it = match (trial.peak, self.room) {
+            (Some(peak), Some(room)) => peak.scale(1.0 + self.margin) <= room,
+            (_, _) => true,
+        };
+        trial.fits && (trial.ended || leaves_it)
     }
 
     /// The largest value that no run has ruled out.
     fn ceiling(&self) -> u64 {
-        let failed = self.trials.iter().filter(|trial| !trial.fits);
+        let failed = self.trials.iter().filter(|trial| !self.keeps_margin(trial));
         failed
             .map(|trial| trial.value)
             .chain(self.bound)
@@ -374,12 +389,12 @@ impl SizeSearch {
         (further > best).then_some(further)
     }
 
-    /// What the two largest runs that got through say of the next larger values, as what they reserved goes on; `None` where the
+    /// What the two largest runs that got through say of the next larger values, as their peaks go on; `None` where the
     /// next one is known to fail, or they show no line.
     pub(crate) fn beyond(&self) -> Option<Beyond> {
         let mut ran: Vec<(u64, Bytes)> = (self.trials.iter())
             .filter(|trial| trial.fits)
-            .filter_map(|trial| Some((trial.value, trial.reserved?)))
+            .filter_map(|trial| Some((trial.value, trial.peak?)))
             .collect();
         ran.sort_unstable();
         let [.., (smaller, less), (best, most)] = ran.as_slice() else {
@@ -391,7 +406,7 @@ impl SizeSearch {
             let more = for_each * (value - best) as f64;
             Bytes((most.0 as f64 + more) as u64).scale(1.0 + self.margin)
         };
-        if for_each <= 0.0 || *best >= self.ceiling() {
+        if for_each <= 0.0 || *best >= self.ceiling() || self.best()?.value != *best {
             return None;
         }
         let next = best + 1;

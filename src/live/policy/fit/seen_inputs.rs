@@ -38,6 +38,11 @@ impl SeenInputs {
         })
     }
 
+    /// The elements of the largest, for each of so many samples.
+    pub(crate) fn for_each(&self, batch: u64) -> f64 {
+        elements(&self.largest) as f64 / batch.max(1) as f64
+    }
+
     /// By what share a later step's input may be larger.
     pub(crate) fn beyond(&self) -> f64 {
         let Some(smallest) = &self.smallest else {

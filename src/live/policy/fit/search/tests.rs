@@ -73,6 +73,8 @@ impl MeasuredLimit {
             value,
             fits,
             steps: 4,
+            ended: false,
+            began: None,
             inputs: None,
             rehearsed: None,
             peak: Some(gib(peak.min(self.room))),
@@ -241,6 +243,8 @@ fn tried_without_figures(search: &mut SizeSearch) -> Vec<u64> {
             reserved: None,
             fits: true,
             steps: 4,
+            ended: false,
+            began: None,
             inputs: None,
             rehearsed: None,
         });
@@ -320,6 +324,8 @@ fn a_rehearsed_step_finds_the_limit_in_the_second_run() {
                 reserved: None,
                 fits: needs(value) <= room,
                 steps: 4,
+                ended: false,
+                began: None,
                 inputs: None,
                 rehearsed: Some(rehearsed()),
             });
@@ -350,6 +356,8 @@ fn a_rehearsed_step_answers_for_gpus_that_are_not_here() {
         reserved: None,
         fits: true,
         steps: 4,
+        ended: false,
+        began: None,
         inputs: None,
         rehearsed: Some(rehearsed()),
     });
@@ -425,10 +433,12 @@ fn what_is_next_to_the_largest_that_ran_is_told_by_the_same_rule() {
         let trial = |value, gib: f64| Trial {
             value,
             seen: None,
-            peak: None,
-            reserved: Some(Bytes::gib(1).scale(gib)),
+            peak: Some(Bytes::gib(1).scale(gib)),
+            reserved: None,
             fits: true,
             steps: 4,
+            ended: false,
+            began: None,
             inputs: None,
             rehearsed: None,
         };
@@ -457,4 +467,40 @@ fn what_is_next_to_the_largest_that_ran_is_told_by_the_same_rule() {
     );
     assert_eq!(beyond([20.5, 22.5], 24.0, Some(51)), None, "51 has failed");
     assert_eq!(beyond([22.5, 22.5], 24.0, Some(64)), None, "no line");
+}
+
+/// What ran and leaves less than the margin is not the answer, unless it ended by itself.
+#[test]
+fn the_answer_keeps_the_rule_that_the_table_states() {
+    let trial = |value, gib: f64, ended| Trial {
+        value,
+        seen: None,
+        peak: Some(Bytes::gib(1).scale(gib)),
+        reserved: None,
+        fits: true,
+        steps: 26,
+        ended,
+        began: None,
+        inputs: None,
+        rehearsed: None,
+    };
+    let search = |ended| SizeSearch {
+        room: Some(Bytes::gib(1).scale(23.4)),
+        margin: 0.11,
+        trials: vec![
+            trial(34, 15.1, false),
+            trial(46, 20.3, false),
+            trial(48, 21.1, ended),
+        ],
+        ..search(64)
+    };
+    // 20.3 and 11 % are 22.5; 21.1 and 11 % are 23.42.
+    for (ended, answer) in [(false, 46), (true, 48)] {
+        let search = search(ended);
+        assert_eq!(search.best().map(|best| best.value), Some(answer));
+        assert_eq!(
+            search.next(),
+            SearchStep::Done(SearchAnswer::Proven(answer))
+        );
+    }
 }
