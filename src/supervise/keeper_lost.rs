@@ -29,15 +29,15 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::getsid;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long a dying keeper may take.
-const DYING: Duration = Duration::from_secs(2);
+const DYING: Duration = Duration::from_secs(5);
 /// Between two looks at /proc, for what can't be waited for.
 const LOOK: Duration = Duration::from_millis(20);
 /// How often the trainer is looked at, in case the kernel doesn't report its end.
@@ -144,9 +144,8 @@ impl HeldRun {
     pub fn find(keeper: Pid, run: RunNumber) -> Result<HeldRun, NoRun> {
         let until = Instant::now() + DYING;
         // What it has forked has its name until it is the holder or the program.
-        while children().any(|child| child.name == KEEPER_NAME && !child.is_dead())
-            && Instant::now() < until
-        {
+        let is_forked = || children().any(|child| child.name == KEEPER_NAME && !child.is_dead());
+        while (is_forked() || !is_gone(keeper)) && Instant::now() < until {
             std::thread::sleep(LOOK);
         }
         let holder = children().find(|child| child.name == HOLDER);
@@ -182,19 +181,22 @@ impl HeldRun {
 
     /// Stands in for a dead keeper whose run was not hung up. Returns a connection that serves as the
     /// keeper's did; `None` if there is nothing to follow.
-    pub fn follow(self, timing: KeeperTimeouts) -> Option<(Keeper, Reports)> {
+    pub fn follow(mut self, timing: KeeperTimeouts) -> Option<(Keeper, Reports)> {
         let until = Instant::now() + DYING;
-        let lives = || Process::look(self.keeper.0).is_some_and(|process| !process.is_dead());
-        while lives() {
+        let start_time = self.start_time;
+        let trainer = || Process::look(self.trainer.0).filter(|found| found.start == start_time);
+        while !is_gone(self.keeper) {
             if Instant::now() >= until {
                 return None;
             }
             std::thread::sleep(LOOK);
         }
-        let start_time = self.start_time;
-        let is_it = |process: Process| process.start == start_time;
-        if self.on_terminal || !Process::look(self.trainer.0).is_some_and(is_it) {
+        if self.on_terminal || trainer().is_none() {
             return None;
+        }
+        // While the keeper died its streams were gone already, and the trainer not yet ours.
+        for pipe in self.pipes.iter_mut().filter(|pipe| pipe.to.is_none()) {
+            pipe.to = users_own(pipe.stream, self.keeper, self.trainer);
         }
         let (ours, theirs) = UnixStream::pair().ok()?;
         let reports = theirs.try_clone().ok()?;
@@ -204,6 +206,13 @@ impl HeldRun {
             .ok()?;
         Keeper::over(ours, Pid(std::process::id() as i32)).ok()
     }
+}
+
+/// Whether a keeper is dead and its children are ours. It is called dead when its first thread is; its children stay its own
+/// until the last one is, too.
+fn is_gone(keeper: Pid) -> bool {
+    let lives = Process::look(keeper.0).is_some_and(|process| !process.is_dead());
+    !lives && tree::children_of(keeper.0).next().is_none()
 }
 
 fn children() -> impl Iterator<Item = Process> {
@@ -271,6 +280,13 @@ fn set_blocking(file: &File) {
     }
 }
 
+/// What the kernel says of the trainer's end.
+enum Reaped {
+    Lives,
+    Ended(Exit),
+    NotOurs,
+}
+
 struct StandIn {
     run: HeldRun,
     socket: UnixStream,
@@ -314,13 +330,9 @@ impl StandIn {
                 streams: TrainerStreams::default(),
             });
         }
-        let copying: Vec<JoinHandle<()>> = std::mem::take(&mut self.run.pipes)
+        let copying: Vec<Copying> = std::mem::take(&mut self.run.pipes)
             .into_iter()
-            .filter_map(|pipe| {
-                let reports = self.reports.clone();
-                let name = std::thread::Builder::new().name("copying".into());
-                name.spawn(move || copy(pipe, &reports)).ok()
-            })
+            .filter_map(|pipe| Copying::start(pipe, &self.reports).ok())
             .collect();
         let mut decoder = Decoder::default();
         let exit = loop {
@@ -337,8 +349,12 @@ impl StandIn {
             self.sweep(false);
         }
         let until = Instant::now() + self.timing.drain;
-        while !copying.iter().all(JoinHandle::is_finished) && Instant::now() < until {
+        while !copying.iter().all(Copying::is_over) && Instant::now() < until {
             std::thread::sleep(LOOK);
+        }
+        // Something that it left running may hold a pipe for ever; what is in it by now is the trainer's.
+        for pipe in copying.iter().filter(|pipe| !pipe.is_over()) {
+            pipe.pass_on_the_rest(&self.reports);
         }
         if let Some(exit) = exit {
             let left = below().into_iter().filter(|left| left.name != HOLDER);
@@ -354,15 +370,26 @@ impl StandIn {
 
     /// `Some` if the trainer has ended, with its status if it is our child.
     fn ended(&self) -> Option<Option<Exit>> {
+        match self.reaped() {
+            Reaped::Lives => None,
+            Reaped::Ended(exit) => Some(Some(exit)),
+            Reaped::NotOurs if self.trainer().is_some_and(|found| !found.is_dead()) => None,
+            // It may have become ours, and ended, between the two looks.
+            Reaped::NotOurs => match self.reaped() {
+                Reaped::Ended(exit) => Some(Some(exit)),
+                Reaped::Lives | Reaped::NotOurs => Some(None),
+            },
+        }
+    }
+
+    fn reaped(&self) -> Reaped {
         let mut status = 0;
         // SAFETY: asks for one child, whose status it writes into a number of ours.
         match unsafe { libc::waitpid(self.run.trainer.0, &mut status, libc::WNOHANG) } {
-            0 => None,
-            1.. => Exit::from_raw(status).map(Some),
-            _ => {
-                let lives = self.trainer().is_some_and(|process| !process.is_dead());
-                (!lives).then_some(None)
-            }
+            0 => Reaped::Lives,
+            // Without WUNTRACED only an end is told.
+            1.. => Exit::from_raw(status).map_or(Reaped::Lives, Reaped::Ended),
+            _ => Reaped::NotOurs,
         }
     }
 
@@ -479,24 +506,114 @@ fn send(reports: &Mutex<UnixStream>, bytes: &[u8]) {
     let _ = socket.write_all(bytes);
 }
 
-/// Passes on a pipe's output to its end: to the user first, then to the front.
-fn copy(mut pipe: HeldPipe, reports: &Mutex<UnixStream>) {
-    let mut chunk = vec![0; 64 << 10];
-    loop {
-        let bytes = match pipe.from.read(&mut chunk) {
-            Ok(0) => return,
-            Ok(n) => chunk.get(..n).unwrap_or_default(),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(_) => return,
+/// A pipe whose output a thread passes on to its end: to the user first, then to the front.
+struct Copying {
+    pipe: Arc<Mutex<HeldPipe>>,
+    thread: JoinHandle<()>,
+}
+
+impl Copying {
+    fn start(pipe: HeldPipe, reports: &Arc<Mutex<UnixStream>>) -> io::Result<Copying> {
+        let number = pipe.from.as_raw_fd();
+        let pipe = Arc::new(Mutex::new(pipe));
+        let (copied, reports) = (pipe.clone(), reports.clone());
+        let thread = std::thread::Builder::new().name("copying".into());
+        let thread = thread.spawn(move || {
+            let mut chunk = vec![0; CHUNK];
+            // The pipe is locked only to take out what is there: it waits for it unlocked.
+            while wait_for_output(number, -1) {
+                let mut pipe = copied.lock().unwrap_or_else(PoisonError::into_inner);
+                // The rest may have been passed on meanwhile.
+                if wait_for_output(number, 0) && pipe.pass_on(&mut chunk, &reports) == 0 {
+                    return;
+                }
+            }
+        })?;
+        Ok(Copying { pipe, thread })
+    }
+
+    fn is_over(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Passes on what is in the pipe now, unless the user's own stream takes nothing.
+    fn pass_on_the_rest(&self, reports: &Mutex<UnixStream>) {
+        let until = Instant::now() + DYING;
+        let mut pipe = loop {
+            match self.pipe.try_lock() {
+                Ok(pipe) => break pipe,
+                Err(TryLockError::Poisoned(error)) => break error.into_inner(),
+                Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                    std::thread::sleep(LOOK);
+                }
+                Err(TryLockError::WouldBlock) => return,
+            }
         };
+        let number = pipe.from.as_raw_fd();
+        let mut left = waiting_bytes(number);
+        let mut chunk = vec![0; CHUNK];
+        while left > 0 && wait_for_output(number, 0) {
+            let taken = left.min(CHUNK);
+            match pipe.pass_on(chunk.get_mut(..taken).unwrap_or_default(), reports) {
+                0 => return,
+                n => left -= n,
+            }
+        }
+    }
+}
+
+/// How much is taken out of a pipe at a time.
+const CHUNK: usize = 64 << 10;
+
+impl HeldPipe {
+    /// Passes on what one read gives, and says how much; 0 at the pipe's end.
+    fn pass_on(&mut self, chunk: &mut [u8], reports: &Mutex<UnixStream>) -> usize {
+        let bytes = loop {
+            match self.from.read(chunk) {
+                Ok(n) => break chunk.get(..n).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return 0,
+            }
+        };
+        if bytes.is_empty() {
+            return 0;
+        }
         // If the user's reader is gone, only that stream ends, not the training.
-        if let Some(to) = &mut pipe.to
+        if let Some(to) = &mut self.to
             && to.write_all(bytes).is_err()
         {
-            pipe.to = None;
+            self.to = None;
         }
         let mut frame = Vec::new();
-        wire::output(&mut frame, pipe.stream, [bytes, &[]]);
+        wire::output(&mut frame, self.stream, [bytes, &[]]);
         send(reports, &frame);
+        bytes.len()
+    }
+}
+
+/// Whether a pipe has output, or has ended, within so many milliseconds (−1: however long it takes).
+fn wait_for_output(number: RawFd, millis: libc::c_int) -> bool {
+    let mut polled = libc::pollfd {
+        fd: number,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    loop {
+        // SAFETY: one entry, which is ours; the descriptor is open as long as its pipe is held.
+        match unsafe { libc::poll(&mut polled, 1, millis) } {
+            -1 if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+            n => return n > 0,
+        }
+    }
+}
+
+/// How many bytes are in a pipe.
+fn waiting_bytes(number: RawFd) -> usize {
+    let mut waiting: libc::c_int = 0;
+    // SAFETY: writes one number, which is ours.
+    let told = unsafe { libc::ioctl(number, libc::FIONREAD, &mut waiting) };
+    match told {
+        0 => usize::try_from(waiting).unwrap_or(0),
+        _ => 0,
     }
 }

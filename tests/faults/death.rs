@@ -153,8 +153,10 @@ fn fault_84_a_training_that_has_just_begun_outlives_its_keeper() {
         training.file("ready");
         training.wait_note("the training continues");
         training.make("go");
-        assert_eq!(training.exit(), Exit::Code(7));
-        assert_eq!(training.output().0, b"before\nafter\n");
+        let exit = training.exit();
+        let said = training.output();
+        assert_eq!(exit, Exit::Code(7), "{}", String::from_utf8_lossy(&said.1));
+        assert_eq!(said.0, b"before\nafter\n");
         assert_eq!(training.runs(), 1);
         training.marker().wait_gone(PATIENCE);
     }
