@@ -56,7 +56,9 @@ mod update;
 mod view;
 mod words;
 
-pub use action::{Action, Effect, FlameMove, ReplayControl, Scroll, SeekTarget, StepMove};
+pub use action::{
+    Action, ActionReach, Effect, FlameMove, ReplayControl, Scroll, SeekTarget, StepMove,
+};
 pub use chart::Move;
 pub use child::ChildScreen;
 pub use editor::restore_masked;

@@ -96,9 +96,19 @@ pub enum Action {
     Kill,
 }
 
+/// How far an action reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ActionReach {
+    /// Moves within what is shown: at the end of a list, or of time, it finds nothing to do, and that is seen.
+    Moves,
+    /// Shows something else, and does nothing that takes more than another key to undo.
+    Shows,
+    /// Anything more.
+    Does,
+}
+
 impl Action {
-    /// Whether it shows something else and does nothing that takes more than another key to undo.
-    pub fn only_looks(self) -> bool {
+    pub fn reach(self) -> ActionReach {
         match self {
             Action::Up
             | Action::Down
@@ -106,8 +116,10 @@ impl Action {
             | Action::PageDown
             | Action::ToStart
             | Action::ToEnd
-            | Action::Flame(_)
-            | Action::Time(_)
+            | Action::Flame(_) => ActionReach::Moves,
+            Action::Time(step) if step.only_moves() => ActionReach::Moves,
+            Action::Step(step) => step.reach(),
+            Action::Time(_)
             | Action::NextPane
             | Action::PreviousPane
             | Action::ShowPane(_)
@@ -126,8 +138,7 @@ impl Action {
             | Action::Redraw
             | Action::NextTheme
             | Action::Details
-            | Action::NextSection => true,
-            Action::Step(step) => step != StepMove::EditLine,
+            | Action::NextSection => ActionReach::Shows,
             Action::SaveSnapshot
             | Action::WriteReport
             | Action::EditCommand
@@ -156,70 +167,7 @@ impl Action {
             | Action::QuitAndStop
             | Action::QuitAndLeave
             | Action::Stop
-            | Action::Kill => false,
-        }
-    }
-
-    /// Whether it only moves within what is shown: at the end of a list, or of time, it finds nothing to do, and that is seen.
-    pub fn only_moves(self) -> bool {
-        match self {
-            Action::Up
-            | Action::Down
-            | Action::PageUp
-            | Action::PageDown
-            | Action::ToStart
-            | Action::ToEnd
-            | Action::Flame(_) => true,
-            Action::Time(step) => step.only_moves(),
-            Action::Step(step) => step.only_moves(),
-            Action::NextPane
-            | Action::PreviousPane
-            | Action::ShowPane(_)
-            | Action::MaximizePane
-            | Action::MaximizeChart
-            | Action::NextDevice
-            | Action::PreviousDevice
-            | Action::NextStandout
-            | Action::Compare
-            | Action::OtherHeight
-            | Action::OpenStep
-            | Action::SaveSnapshot
-            | Action::OpenFailedStep
-            | Action::OpenLeak
-            | Action::WriteReport
-            | Action::OpenOom
-            | Action::EditCommand
-            | Action::Search
-            | Action::KeepSearch
-            | Action::SearchOlder
-            | Action::SearchNewer
-            | Action::EndSearch
-            | Action::Select
-            | Action::TypeToTraining
-            | Action::Copy
-            | Action::Help
-            | Action::Quit
-            | Action::AskToStop
-            | Action::Interrupt
-            | Action::Suspend
-            | Action::Redraw
-            | Action::Mouse
-            | Action::NextTheme
-            | Action::PlayOrPause
-            | Action::Faster
-            | Action::Slower
-            | Action::Seek(_)
-            | Action::Combine
-            | Action::Relaunch
-            | Action::RelaunchUnchanged
-            | Action::StopAndRelaunch
-            | Action::Details
-            | Action::NextSection
-            | Action::Back
-            | Action::QuitAndStop
-            | Action::QuitAndLeave
-            | Action::Stop
-            | Action::Kill => false,
+            | Action::Kill => ActionReach::Does,
         }
     }
 }
@@ -304,8 +252,7 @@ pub enum StepMove {
 }
 
 impl StepMove {
-    /// Whether it only moves about in the step that is shown.
-    pub fn only_moves(self) -> bool {
+    fn reach(self) -> ActionReach {
         match self {
             StepMove::Back
             | StepMove::Forward
@@ -313,7 +260,7 @@ impl StepMove {
             | StepMove::EventForward
             | StepMove::ToStart
             | StepMove::ToEnd
-            | StepMove::ToPeak => true,
+            | StepMove::ToPeak => ActionReach::Moves,
             StepMove::PreviousStep
             | StepMove::NextStep
             | StepMove::FirstStep
@@ -323,8 +270,8 @@ impl StepMove {
             | StepMove::Regroup
             | StepMove::Reorder
             | StepMove::OpenRow
-            | StepMove::EditLine
-            | StepMove::WhatLeaks => false,
+            | StepMove::WhatLeaks => ActionReach::Shows,
+            StepMove::EditLine => ActionReach::Does,
         }
     }
 }

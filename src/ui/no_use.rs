@@ -1,6 +1,6 @@
 //! Why a key does nothing outside of a dialog: nobody is to wonder whether it was heard.
 
-use super::action::{Action, StepMove};
+use super::action::{Action, ActionReach, StepMove};
 use super::keymap::{self, InputMode, Key};
 use super::layout::{arranged, layout_of};
 use super::pane::Pane;
@@ -81,7 +81,7 @@ const NO_SEARCH: &str = "nothing is searched for: / starts a search";
 
 /// Why an action does nothing now; `None` where a list or time ends, which is seen.
 fn reason(asked: Action, view: &View, scene: &Scene) -> Option<String> {
-    if asked.only_moves() {
+    if asked.reach() == ActionReach::Moves {
         return None;
     }
     let has_run = scene.state.run().is_some();
@@ -268,7 +268,7 @@ mod tests {
         for binding in keymap::bindings(InputMode::Watching) {
             let is_refused = !is_available(&view, binding.action, &scene);
             let words = reason(binding.action, &view, &scene);
-            if is_refused && !binding.action.only_moves() {
+            if is_refused && binding.action.reach() != ActionReach::Moves {
                 let words = words.expect("a sentence");
                 assert!(!words.contains(binding.help), "{words}");
             }

@@ -8,7 +8,7 @@ mod scroll;
 pub(super) use output::begin_selecting;
 pub(super) use scroll::scroll;
 
-use super::action::{Action, Effect, ReplayControl, Scroll};
+use super::action::{Action, ActionReach, Effect, ReplayControl, Scroll};
 use super::available::is_available;
 use super::chart;
 use super::child::SearchDirection;
@@ -180,7 +180,7 @@ impl View {
                 let action = means.find(|action| is_available(self, *action, scene));
                 // From a step it is back to the dialog.
                 let is_back = mode == InputMode::Step && action == Some(Action::Back);
-                is_back || action.is_some_and(Action::only_looks)
+                is_back || action.is_some_and(|action| action.reach() != ActionReach::Does)
             }
             InputMode::Editing
             | InputMode::Quitting

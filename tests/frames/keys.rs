@@ -8,6 +8,7 @@ mod steps;
 use crate::frames::cases::CASES;
 use crate::frames::story::Story;
 use oomph::remedy::{Availability, Edit, RemedyId};
+use oomph::ui::ActionReach;
 use oomph::ui::keymap::{self, InputMode};
 use oomph::ui::theme::UNICODE;
 use oomph::ui::{
@@ -69,7 +70,7 @@ fn every_key_that_is_offered_does_something_and_no_other() {
                 let changed = effect.is_some() || format!("{view:?}") != before;
                 // The pane that is there already.
                 let is_there = matches!(binding.action, Action::ShowPane(_));
-                if offered && !binding.action.only_moves() && !is_there {
+                if offered && binding.action.reach() != ActionReach::Moves && !is_there {
                     assert!(changed, "{name}: {} {}", key.name(&UNICODE), binding.help);
                 }
                 // It is said why nothing happens.
