@@ -1,5 +1,6 @@
 """Models that `fully_shard` or FullyShardedDataParallel has divided among ranks: a rehearsal gathers and reduces on paper, as
 torch does, and sends nothing. One rank of two, whose process group does nothing by itself."""
+import types
 import unittest
 import unittest.mock
 
@@ -7,7 +8,7 @@ import on_cpu
 import torch
 import torch.nn.functional as F
 from _oomph_probe.live import gathered
-from _oomph_probe.rehearse import shards
+from _oomph_probe.rehearse import roots, shards, work
 from torch import nn
 
 try:
@@ -352,6 +353,14 @@ class Replicated(Rehearsing):
         self.setUp()
         unused = replicated(False, find_unused_parameters=True)
         self.assertNotIn("rebuilds_buckets", self.line_of(unused, before=True))
+
+    def test_a_head_whose_logits_are_looked_through_is_not_fused(self):
+        for how, are_read in (({}, False), ({"find_unused_parameters": True}, True), ({"static_graph": True}, True)):
+            with self.subTest(**how):
+                self.assertIs(roots.reads_outputs(replicated(False, **how)), are_read)
+                call = types.SimpleNamespace(is_evaluation=False, is_compiled=False, outputs_are_read=are_read)
+                tasks = work.Work.in_chunks(types.SimpleNamespace(call=call, line={}), 512, False)
+                self.assertEqual([each for each, _ in tasks if each.head], [] if are_read else [tasks[0][0]])
 
 
 if __name__ == "__main__":

@@ -86,6 +86,8 @@ class Call:
         self.is_reduced_in_buckets = False
         # Whether the buckets are made anew at the second step.
         self.rebuilds_buckets = False
+        # Whether what it gives is looked through for what backward will need.
+        self.outputs_are_read = False
         # The compiled function that was called, where its model's own call is a part of it.
         self.function: functions.Function | None = None
         # Whether it was called by what torch.compile returns for it, or for what calls it.
@@ -385,6 +387,7 @@ class Roots:
             in_buckets = are_in_buckets(around)
             call.has_gradients_in_buckets, call.is_reduced_in_buckets = in_buckets is True, in_buckets is False
             call.rebuilds_buckets = in_buckets is not None and any(are_rebuilt(each) for each in around)
+            call.outputs_are_read = in_buckets is not None and any(reads_outputs(each) for each in around)
             call.is_compiled = any(compiling.is_compiled(each) for each in around)
             self.latest = call
             self.inputs.add(call)
@@ -494,6 +497,13 @@ def are_rebuilt(wrapper: Any) -> bool:
     (`Reducer::should_rebuild_buckets`)."""
     of = wrapper.__dict__
     return of.get("find_unused_parameters") is False or of.get("static_graph") is True
+
+
+def reads_outputs(wrapper: Any) -> bool:
+    """Whether DistributedDataParallel goes through the outputs, for parameters that are unused or to know the graph
+    (`DistributedDataParallel._post_forward`): logits are computed for it."""
+    of = wrapper.__dict__
+    return of.get("find_unused_parameters") is True or of.get("static_graph") is True
 
 
 def device_of(module: Module) -> Any:

@@ -336,8 +336,8 @@ class Work:
 
     def in_chunks(self, classes: int, is_divided: bool) -> list[tuple[Changed, int]]:
         """The loss in chunks, and before it with the head: a program that was not called with gradients yet has none
-        that is patched, and what is compiled or divided among ranks is left alone."""
-        is_left_alone = is_divided or self.call.is_compiled or self.line.get("compiled")
+        that is patched; what is compiled or divided among ranks is left alone, and what is read outside of the loss."""
+        is_left_alone = is_divided or self.call.is_compiled or self.line.get("compiled") or self.call.outputs_are_read
         has_head = not (self.call.is_evaluation or is_left_alone)
         return [(Changed(chunks=True, head=classes), FIRST), CHUNKED] if has_head else [CHUNKED]
 
