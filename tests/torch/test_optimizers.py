@@ -13,6 +13,8 @@ import weakref
 import rehearse  # noqa: F401  (it loads the probe's package)
 import torch
 from _oomph_probe.oom import optimizer as at_oom
+from _oomph_probe.patch import foreach, fused, outcomes
+from _oomph_probe.rehearse import optimizers as rehearsed
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
@@ -156,6 +158,35 @@ class Optimizers(unittest.TestCase):
 
         self.assertIs(find(torch, is_ours, id(small)), small)
         self.assertIs(find(torch, is_ours), large)
+
+    def test_a_step_that_a_patch_has_changed_has_no_temporaries(self):
+        left = torch.optim.AdamW([torch.nn.Parameter(torch.zeros(30))])
+        typed = torch.optim.AdamW([torch.nn.Parameter(torch.zeros(30))], foreach=True)
+
+        def said(optimizer):
+            line = OnCpu(torch, optimizer, 0).line()
+            return line["foreach"], line.get("foreach_by_default", False), line["fused"]
+
+        def is_rehearsed_with_lists(optimizer):
+            with unittest.mock.patch.object(rehearsed, "largest", lambda *_: optimizer):
+                return rehearsed.of(torch, torch.device("cpu"))["foreach"]
+
+        self.assertEqual((said(left), is_rehearsed_with_lists(left)), ((True, True, False), True))
+        for made in (foreach.NoForeach, fused.FusedSteps):
+            files = [module for name, module in sys.modules.items() if name.startswith("torch.optim")]
+            before = [(module, dict(vars(module))) for module in files]
+            outcome = outcomes.Outcomes(torch, (2, 11), on_cpu=True)
+            try:
+                made(outcome, "off" if made is foreach.NoForeach else "on").install()
+                with unittest.mock.patch.object(fused, "is_allowed", lambda *_: True):
+                    self.assertEqual(said(left), (False, False, made is fused.FusedSteps), made)
+                    self.assertFalse(is_rehearsed_with_lists(left))
+                    # What the program says itself stays.
+                    self.assertEqual(said(typed), (True, False, False))
+                    self.assertTrue(is_rehearsed_with_lists(typed))
+            finally:
+                for module, names in before:
+                    vars(module).update(names)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 from ..common import frames, objects
-from ..patch import fused
+from ..patch import foreach, fused
 from ..rehearse import optimizers, own_kernels
 
 TYPE_CHECKING = False
@@ -74,7 +74,11 @@ class Sizes:
             line["base"] = base
         for setting in SETTINGS:
             line[setting] = is_set(group.get(setting))
-        if "foreach" in group and group["foreach"] is None and not line["fused"]:
+        if fused.is_on(self.torch, self.optimizer):
+            line["fused"] = True
+        if foreach.is_off(self.optimizer):
+            line["foreach"] = False
+        elif "foreach" in group and group["foreach"] is None and not line["fused"]:
             # Where neither is asked for, torch takes foreach for parameters that all lie on a GPU.
             line["foreach"] = True
             line["foreach_by_default"] = True

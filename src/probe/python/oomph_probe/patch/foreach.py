@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
+    from ..common.protocols import Optimizer
     from .outcomes import Outcomes
 
 NAME = "foreach"
 # torch/optim/optimizer.py; earlier ones take foreach only where it is asked for.
 SINCE = (2, 0)
 CHOOSES = "_default_to_fused_or_foreach"
+MARK = "oomph_takes_no_foreach"
 # `step` calls the function of the algorithm, around which there may be a wrapper.
 NEAR = 4
 
@@ -56,6 +58,7 @@ class NoForeach:
             # A compiled step is planned as a whole.
             return made if is_compiling() else choose(made)
 
+        setattr(chosen, MARK, True)
         # Each of torch's files has the function under its own name; others take it from the first one.
         for name, module in list(sys.modules.items()):
             if name.startswith("torch.optim.") and vars(module).get(CHOOSES) is original:
@@ -79,6 +82,12 @@ class NoForeach:
             self.seen.add(frame.f_code)
             self.named.append(caller(frame))
             self.outcomes.apply(NAME, "foreach=False in %s: parameters one by one" % ", ".join(self.named))
+
+
+def is_off(optimizer: Optimizer) -> bool:
+    """Whether this process's optimizers step without foreach, this one among them."""
+    is_left = all(group.get("foreach") is None for group in optimizer.param_groups)
+    return is_left and hasattr(getattr(sys.modules.get("torch.optim.optimizer"), CHOOSES, None), MARK)
 
 
 def caller(frame: FrameType | None) -> str:

@@ -27,6 +27,7 @@ FUNCTIONS = (("torch.optim.adam", "adam", 5), ("torch.optim.adamw", "adamw", 5),
 CLASSES = ("Adam", "AdamW", "SGD")
 CHOOSES = "_default_to_fused_or_foreach"
 BUFFERS = 2
+MARK = "oomph_steps_in_one_kernel"
 
 
 class FusedSteps:
@@ -65,6 +66,7 @@ class FusedSteps:
 
         step.__doc__ = original.__doc__
         setattr(step, "__wrapped__", original)
+        setattr(step, MARK, True)
         return step
 
     def takes(self, params: Any, args: Any, kwargs: Any, at: int | None) -> bool:
@@ -119,6 +121,15 @@ def is_allowed(torch: Torch, params: Any, on_cpu: bool = False) -> bool:
     if chooses is None or not (on_cpu or all(each.device.type == "cuda" for each in params)):
         return False
     return bool(chooses(params, False, True)[0])
+
+
+def is_on(torch: Torch, optimizer: Optimizer) -> bool:
+    """Whether this process's optimizers step in one kernel, this one among them."""
+    if not any(hasattr(function, MARK) for _, _, _, function in functions()):
+        return False
+    groups = optimizer.param_groups
+    is_left = all(group.get(each) is None for group in groups for each in ("foreach", "fused"))
+    return is_left and may_be(torch, optimizer)
 
 
 def may_be(torch: Torch, optimizer: Optimizer) -> bool:

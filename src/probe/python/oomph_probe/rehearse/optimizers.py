@@ -8,6 +8,7 @@ import time
 import weakref
 
 from ..common import objects
+from ..patch import foreach, fused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def of(
     if found is None:
         return None
     line = describe(found)
-    line["foreach"] = line["foreach"] and id(found) not in compiled
+    is_patched = foreach.is_off(found) or fused.is_on(torch, found)
+    line["foreach"] = line["foreach"] and not is_patched and id(found) not in compiled
     if line["has_state"] and before == 0 and steps > 0:
         # Of a checkpoint, if it has counted more.
         line["has_state"] = counted(found) > steps
