@@ -132,6 +132,13 @@ class TheModules(unittest.TestCase):
         self.assertNotIn("modules", condense([alloc(1, 5, MODEL, 101)]))
 
 
+class TheBackward(unittest.TestCase):
+    def test_has_what_a_hook_of_a_module_allocates(self):
+        hook = [frame("/home/me/samples.py", 58, "accumulate"), frame(TORCH + "utils/hooks.py", 137, "hook")]
+        line = condense([alloc(1, 5, MODEL, 101), alloc(2, 5, hook, 102), alloc(3, 5, [], 103)])
+        self.assertEqual([each["phase"] for each in line["phases"]], ["forward", "backward"])
+
+
 class TheOrigins(unittest.TestCase):
     def test_are_the_programs_lines_with_the_kind_of_what_is_left(self):
         events = [alloc(1, 5, MODEL, 101), free(1, 5, 102), alloc(1, 5, MODEL, 103), alloc(2, 5, [], 104)]

@@ -101,7 +101,8 @@ def made_by(path: str, number: int) -> str:
         found = MADE_OF.search(linecache.getline(path, at))
         if found is not None:
             names = found.group(1).split(", ")
-            return "[%s%s]" % (", ".join(names[:MOST_NAMES]), ", …" if len(names) > MOST_NAMES else "")
+            # In the order in which they are computed: the last ones are what is made.
+            return "[%s%s]" % ("…, " if len(names) > MOST_NAMES else "", ", ".join(names[-MOST_NAMES:]))
     return ""
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ..common.protocols import Line, Segments
 
 FORWARD, BACKWARD, OPTIMIZER = "forward", "backward", "optimizer"
+# Torch's functions that the backward engine calls on its own threads.
+ENGINES = (("apply", "autograd/function.py"), ("hook", "utils/hooks.py"))
 # A line of the wire above this is not sent, and its step not shown.
 LONGEST = 100000
 # The allocator hands out multiples of this (kMinBlockSize of CUDACachingAllocator.cpp).
@@ -213,8 +215,8 @@ def layout_before(
 
 
 def phase_of(event: Any, phase: str, optimizer_us: int | None, owners: Owners) -> str:
-    """Backward runs on the engine's threads, which have no Python frames but those of a recomputation, and of functions
-    that have a backward of their own: what was compiled is one."""
+    """Backward runs on the engine's threads, which have no Python frames but those of a recomputation, of functions
+    that have a backward of their own (what was compiled is one), and of hooks: a function of torch is outermost."""
     if optimizer_us is not None and event["time_us"] >= optimizer_us:
         return OPTIMIZER
     stack = event.get("frames")
@@ -222,8 +224,10 @@ def phase_of(event: Any, phase: str, optimizer_us: int | None, owners: Owners) -
         return phase
     if not stack or any(is_recomputation(frame, owners) for frame in stack):
         return BACKWARD
-    if stack[-1]["name"] == "apply" and stack[-1]["filename"] == owners.torch_home + "autograd/function.py":
-        return BACKWARD
+    outermost = stack[-1]
+    for name, file in ENGINES:
+        if outermost["name"] == name and outermost["filename"] == owners.torch_home + file:
+            return BACKWARD
     return FORWARD
 
 
