@@ -344,14 +344,25 @@ def counts_in_a_dict():
 
 
 class WhatWasThere(unittest.TestCase):
-    def test_who_holds_a_dict_may_be_new_at_an_old_address(self):
-        """A dict of plain values is not known to the collector; who refers to it tells whether it was there."""
+    def test_what_is_made_lies_nowhere_where_something_was(self):
+        """What was there is kept: the address of what is gone would be that of something new."""
+        gone = [{"at": [at]} for at in range(1000)]
+        was_there = before.Before()
+        there = {id(each) for each in gone}
+        self.assertTrue(there <= was_there.addresses)
+        del gone
+        made = [{"at": [at]} for at in range(1000)]
+        self.assertEqual([each for each in made if id(each) in there or was_there.has(each)], [])
+        was_there.forget()
+        self.assertEqual(was_there.kept, [])
+
+    def test_who_holds_a_dict_tells_whether_it_was_there(self):
+        """A dict of plain values is not known to the collector."""
         was_there = before.Before()
         keywords = {"mask": None}
         holder = [keywords]
-        # Something had been at the address of what is new, and is gone.
-        was_there.older = frozenset([id(holder), id(keywords)])
         self.assertFalse(was_there.has(keywords))
+        del holder
         old = {"mask": None}
         owner = [old]
         gc.collect()

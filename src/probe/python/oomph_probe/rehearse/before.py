@@ -19,21 +19,33 @@ LOOKED_FOR = 40
 
 class Before:
     """The objects that are there when it is made, by address. The collector rests from then on, so those made later are
-    among its youngest: of the older ones, which are many, the addresses are noted when they are asked for first."""
+    among its youngest: of the older ones, which are many, the addresses are noted when they are asked for first. What
+    was noted is kept until the rehearsals are over: nothing of theirs comes to lie where it was."""
 
     def __init__(self) -> None:
-        self.youngest = frozenset(map(id, gc.get_objects(0)))
+        self.kept: list[Any] = gc.get_objects(0)
+        self.youngest = frozenset(map(id, self.kept))
         self.older: frozenset[int] | None = None
         self.searches = self.looked_for = 0
-        # Addresses of what the rehearsal made although something of its address had been there.
+        # Addresses of what the rehearsal has made, copies of the program's objects first.
         self.ours: set[int] = set()
         # What the collector does not know and an object that was there refers to.
         self.held: frozenset[int] | None = None
 
+    def forget(self) -> None:
+        """Nobody asks any more."""
+        self.kept = []
+
+    def has_copies(self, copies: dict[int, Any]) -> None:
+        """The copies of the program's objects, by the addresses of these, some of which are taken as they are."""
+        self.ours.update(id(each) for each in copies.values() if copies.get(id(each)) is not each)
+
     @property
     def addresses(self) -> Container[int]:
         if self.older is None:
-            self.older = self.youngest.union(map(id, gc.get_objects(1)), map(id, gc.get_objects(2)))
+            older = gc.get_objects(1) + gc.get_objects(2)
+            self.kept += older
+            self.older = self.youngest.union(map(id, older))
         return self.older
 
     def has(self, value: object) -> bool:
@@ -43,10 +55,6 @@ class Before:
         if gc.is_tracked(value):
             if self.is_plainly_ours(value):
                 return False
-            # What was there and is gone may have left its address to one of the rehearsal's own.
-            if self.is_young(value):
-                self.ours.add(id(value))
-                return False
         elif self.searches >= FEW and not self.may_be_held(value):
             # It may be one of many that are made in a loop: they have no address that is worth a note.
             return False
@@ -54,14 +62,13 @@ class Before:
         if self.searches > MOST:
             return False
         referrers = gc.get_referrers(value)
-        is_held = any(id(each) in self.addresses and not self.is_young(each) for each in referrers)
-        if is_held or self.is_of_older(referrers):
+        if any(id(each) in self.addresses for each in referrers) or self.is_of_older(referrers):
             return True
         self.ours.add(id(value))
         return False
 
     def is_plainly_ours(self, value: object) -> bool:
-        """Whether nothing that was there had its address."""
+        """Whether it was made since."""
         if self.older is None and self.looked_for < LOOKED_FOR:
             self.looked_for += 1
             if self.is_young(value):
@@ -86,9 +93,7 @@ class Before:
         for first, which a copy of the object does; until then the object itself refers to what it has."""
         made = [each for each in referrers if type(each) is dict]
         owners = gc.get_referrers(*made) if made else []
-        return any(
-            type(each).__dictoffset__ and id(each) in self.addresses and not self.is_young(each) for each in owners
-        )
+        return any(type(each).__dictoffset__ and id(each) in self.addresses for each in owners)
 
     def is_young(self, value: object) -> bool:
         """Whether the collector, which rests meanwhile, has it among its youngest, where it was not. What was made last

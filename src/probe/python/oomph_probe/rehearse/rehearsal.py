@@ -344,6 +344,8 @@ class Rehearsal:
         for each in self.copier.tensors[self.looked_at :]:
             self.is_new(each.untyped_storage())
         self.looked_at = len(self.copier.tensors)
+        if self.guard is not None and self.guard.before is not None:
+            self.guard.before.has_copies(self.copier.memo)
 
     def has_only_graphs(self) -> bool:
         """Whether all that was compiled was taken as its graphs are."""

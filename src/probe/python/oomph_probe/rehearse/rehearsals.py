@@ -302,6 +302,8 @@ class Rehearsals:
             error = apart.run(lambda: work.until(deadline, self.owners), deadline, patience + 0.2)[1]
         finally:
             kept.put_back()
+            # On the program's thread: what it has let go of meanwhile may end here.
+            work.forget()
         taken = time.monotonic() - began
         self.spent += taken
         self.delayed += taken

@@ -136,6 +136,11 @@ class Work:
         self.phase = "forward" if call.is_without_gradients else self.failed_in
         return call, first
 
+    def forget(self) -> None:
+        """Of the program's objects nothing is kept between two rehearsals."""
+        if self.guard is not None and self.guard.before is not None:
+            self.guard.before.forget()
+
     def is_done(self) -> bool:
         """Whether no variant would be begun if there were more time."""
         return not self.left or bool(self.variants) and not self.would_end_in_time(self.micros / 1e6)
