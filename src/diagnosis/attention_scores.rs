@@ -50,7 +50,9 @@ fn examine(case: &OomContext) -> Option<Finding> {
         return None;
     }
     let written = case.stack.doing(Situation::AttentionScores);
-    let written = written.filter(|_| share >= Some(LARGE));
+    // A message without figures says no more than the line.
+    let is_silent = case.requested.is_none();
+    let written = written.filter(|_| is_silent || share >= Some(LARGE));
     // What torch's attention asks for beyond the size of what it is given are scores.
     let made = case.stack.doing(Situation::FusedAttention);
     let is_made = share >= Some(LARGE) && asks_for_scores(case);
@@ -68,7 +70,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
         (None, None, None) => return None,
     };
     let is_torchs = held.is_none() && written.is_none();
-    let certainty = match is_full {
+    let certainty = match is_full && !is_silent {
         true => certainty,
         false => Certainty::Possible,
     };

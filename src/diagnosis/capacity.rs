@@ -471,7 +471,11 @@ fn without_figures(case: &OomContext) -> Finding {
     .map(|(what, _)| what)
     .collect();
     let are = if missing.len() > 1 { "are" } else { "is" };
-    let missing = missing.join(" and ");
+    let missing = match missing.split_last() {
+        Some((last, [])) => (*last).to_string(),
+        Some((last, first)) => format!("{} and {last}", first.join(", ")),
+        None => String::new(),
+    };
     unsure(case, Certainty::Possible, headline)
         .says(sentence(&format!(
             "{missing} {are} unknown, so the cause cannot be determined"
@@ -479,7 +483,9 @@ fn without_figures(case: &OomContext) -> Finding {
         .says_if(case.failed_where())
         .advises(match case.stack.doing(Situation::Pipeline) {
             Some(call) => of_pipeline(&call),
-            None => other_frameworks::advice(case).unwrap_or_else(|| vec![SMALLER_BATCH.into()]),
+            None => other_frameworks::advice(case)
+                .or_else(|| beside_training::advice(case))
+                .unwrap_or_else(|| vec![SMALLER_BATCH.into()]),
         })
 }
 

@@ -3,6 +3,7 @@
 use super::finding::with_figures;
 use super::host_figures::{HostFigures, out_of_sight};
 use super::oom_context::OomContext;
+use super::situation::Situation;
 use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
 use crate::oom::{OomKind, OomSign};
 use crate::units::Bytes;
@@ -32,6 +33,13 @@ const REFUSED_ADVICE: [&str; 3] = [
     "less at a time: read in parts or memory-mapped (np.load(..., mmap_mode=\"r\"), torch.load(..., mmap=True)), or in a smaller type",
     "more RAM or swap, or a larger limit for the job or container",
     "fewer DataLoader workers, if each of them has a copy",
+];
+
+/// What helps where the array is made, and nothing is read.
+const ARRAY_ADVICE: [&str; 3] = [
+    "a smaller array: what sets its shape (a replay or rollout buffer: buffer_size, n_steps, the number of environments; smaller observations)",
+    "a smaller type (uint8 for images), or a file in its place (np.memmap)",
+    "more RAM or swap, or a larger limit for the job or container",
 ];
 
 /// What helps where Windows has no place left for what is reserved.
@@ -90,6 +98,9 @@ fn advice(case: &OomContext) -> Vec<Phrase> {
         Some(OomSign::Killed) => KILLED_ADVICE.map(Phrase::from).to_vec(),
         Some(OomSign::MapWorker) => MAP_ADVICE.map(Phrase::from).to_vec(),
         Some(OomSign::PageFile) => PAGE_FILE_ADVICE.map(Phrase::from).to_vec(),
+        _ if case.requested.is_some() && case.stack.doing(Situation::ArrayMade).is_some() => {
+            ARRAY_ADVICE.map(Phrase::from).to_vec()
+        }
         _ if case.requested >= Some(LARGE) => REFUSED_ADVICE.map(Phrase::from).to_vec(),
         _ => usual(),
     }

@@ -52,14 +52,13 @@ fn examine(case: &OomContext) -> Option<Finding> {
                     .map(|library| library.takes)
                     .or_else(|| takes(case.kind)),
             )
-            .says_if(at.map(|call| format!("It is {}.", call.shown())))
+            .says_if(at.map(|call| format!("The call is at {}.", call.shown())))
             .says(foreign_process::clause_sentence(case))
             .says_if(case.caveat())
             .advises(match library {
                 Some(library) => library.advice(case),
                 None => advice(case),
-            })
-            .at(case.stack.own().map(|call| call.source()).as_ref()),
+            }),
     )
 }
 
@@ -159,6 +158,32 @@ const DALI: Library = Library {
     is_beside_torch: true,
 };
 
+const PHYSX: Library = Library {
+    name: "PhysX",
+    takes: "The simulation's buffers grow with the number of environments, and lie beside PyTorch's cache.",
+    own: &[
+        (
+            "fewer environments",
+            "num_envs: --num_envs=N, num_envs=N or task.env.numEnvs=N",
+        ),
+        (
+            "smaller buffers of the simulation",
+            "max_gpu_contact_pairs and found_lost_pairs of sim.physx; Isaac Lab: the gpu_*_capacity fields of PhysxCfg",
+        ),
+    ],
+    is_beside_torch: false,
+};
+
+const TINY_CUDA_NN: Library = Library {
+    name: "NVIDIA's tiny-cuda-nn",
+    takes: "What its networks and encodings keep of a batch is its own memory, beside PyTorch's cache.",
+    own: &[(
+        "fewer rays or points at a time",
+        "nerfstudio: --pipeline.datamanager.train-num-rays-per-batch, and eval-num-rays-per-batch",
+    )],
+    is_beside_torch: true,
+};
+
 fn library(case: &OomContext) -> Option<&'static Library> {
     match case.sign()? {
         OomSign::Cufft => Some(&CUFFT),
@@ -166,6 +191,8 @@ fn library(case: &OomContext) -> Option<&'static Library> {
         OomSign::Cusparse => Some(&CUSPARSE),
         OomSign::Rmm => Some(&RMM),
         OomSign::Dali => Some(&DALI),
+        OomSign::Physics => Some(&PHYSX),
+        OomSign::TinyCudaNn => Some(&TINY_CUDA_NN),
         _ => None,
     }
 }

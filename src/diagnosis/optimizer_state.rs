@@ -30,8 +30,11 @@ const FIRST_CALLS: [&str; 5] = [
 
 fn examine(case: &OomContext) -> Option<Finding> {
     // If freeing fragments or another process's memory would have been enough, those are the cause.
-    if !case.is_full()? {
-        return None;
+    match case.is_full() {
+        Some(true) => {}
+        Some(false) => return None,
+        // A message that was cut, or one without figures.
+        None => return by_traceback(case),
     }
     summed(case)
         .or_else(|| by_phase(case))
@@ -160,7 +163,24 @@ fn by_traceback(case: &OomContext) -> Option<Finding> {
     if case.stack.doing(Situation::ZeroUpdate).is_some() {
         return None;
     }
-    let sum = case.sum(case.outside())?(case.capacity?);
+    let sum = case.sum(case.outside()).zip(case.capacity);
+    let (certainty, headline) = match (sum, case.requested) {
+        (Some((sum, capacity)), _) => (
+            Certainty::Likely,
+            with_figures("The optimizer's step does not fit", sum(capacity)),
+        ),
+        (None, Some(requested)) => (
+            Certainty::Possible,
+            with_figures(
+                "The optimizer's step ran out of memory",
+                format!("{requested} requested"),
+            ),
+        ),
+        (None, None) => (
+            Certainty::Possible,
+            "The optimizer's step ran out of memory.".into(),
+        ),
+    };
     let is_first = FIRST_CALLS.contains(&call.function);
     let by_deepspeed = call.file.contains("deepspeed/");
     let says = match (is_first, call.function.starts_with("_multi_tensor")) {
@@ -178,37 +198,33 @@ fn by_traceback(case: &OomContext) -> Option<Finding> {
         }
     };
     Some(
-        case.finding(
-            Cause::OptimizerState,
-            Certainty::Likely,
-            with_figures("The optimizer's step does not fit", sum),
-        )
-        .says(says)
-        .says(format!("It is {}.", call.shown()))
-        .advises(match by_deepspeed {
-            true => [
-                because(
-                    "the optimizer's state in RAM",
-                    "offload_optimizer: {\"device\": \"cpu\"}",
-                ),
-                because(
-                    "smaller parts",
-                    "more GPUs, or stage 3, which divides the parameters too",
-                ),
-                because("an optimizer with less state", "8-bit, Adafactor, SGD"),
-            ],
-            // It has not come to the temporaries.
-            false if is_first => [
-                because("an optimizer with less state", "8-bit, Adafactor, SGD"),
-                because("optimizer state sharded over GPUs", "ZeRO, FSDP"),
-                because("the optimizer's state in RAM", "CPU offload"),
-            ],
-            false => [
-                because("no temporaries", "foreach=False, or fused=True"),
-                because("an optimizer with less state", "8-bit, Adafactor, SGD"),
-                because("optimizer state sharded over GPUs", "ZeRO, FSDP"),
-            ],
-        }),
+        case.finding(Cause::OptimizerState, certainty, headline)
+            .says(says)
+            .says(format!("It is {}.", call.shown()))
+            .advises(match by_deepspeed {
+                true => [
+                    because(
+                        "the optimizer's state in RAM",
+                        "offload_optimizer: {\"device\": \"cpu\"}",
+                    ),
+                    because(
+                        "smaller parts",
+                        "more GPUs, or stage 3, which divides the parameters too",
+                    ),
+                    because("an optimizer with less state", "8-bit, Adafactor, SGD"),
+                ],
+                // It has not come to the temporaries.
+                false if is_first => [
+                    because("an optimizer with less state", "8-bit, Adafactor, SGD"),
+                    because("optimizer state sharded over GPUs", "ZeRO, FSDP"),
+                    because("the optimizer's state in RAM", "CPU offload"),
+                ],
+                false => [
+                    because("no temporaries", "foreach=False, or fused=True"),
+                    because("an optimizer with less state", "8-bit, Adafactor, SGD"),
+                    because("optimizer state sharded over GPUs", "ZeRO, FSDP"),
+                ],
+            }),
     )
 }
 

@@ -1,5 +1,6 @@
 //! Memory that the program has locked in RAM held most of it: pinned, so that the GPU can copy from it.
 
+use super::finding::because;
 use super::host_figures::{Holder, HostFigures};
 use super::oom_context::OomContext;
 use super::{Cause, CauseSpec, Certainty, Finding, Phrase};
@@ -13,9 +14,20 @@ fn refused(case: &OomContext) -> Finding {
     let what = "Pinned memory was refused, not GPU memory";
     let finding = HostFigures::of_or_text(case, Cause::PinnedMemory, Certainty::Certain, what);
     let more = HostFigures::of(case).map(|figures| figures.more_memory());
+    let copies = case
+        .stack
+        .calls()
+        .any(|call| call.code.contains("non_blocking"));
+    let fewer = match copies {
+        true => because(
+            "copies to the CPU that wait",
+            "non_blocking=False: only a copy that does not wait needs pinned memory; or fewer blocks that are swapped",
+        ),
+        false => "pin_memory=False, or a smaller prefetch_factor".into(),
+    };
     let advice = [
-        Some("pin_memory=False, or a smaller prefetch_factor".into()),
-        Some("a limit of locked memory, if there is one: ulimit -l unlimited".into()),
+        Some(fewer),
+        Some("a limit of locked memory, if there is one: ulimit -l unlimited; WSL2 and Windows let only a part of the RAM be pinned (memory= in .wslconfig)".into()),
         more,
     ];
     finding

@@ -30,6 +30,8 @@ pub enum Situation {
     KeptLosses,
     /// A worker of a DataLoader fetches data.
     LoaderWorker,
+    /// An array is made as a whole, nothing is read into it yet.
+    ArrayMade,
     /// Buffers for the gradients are made while the model is wrapped.
     GradientBuckets,
     /// Text is generated, token by token.

@@ -4,7 +4,8 @@
 use super::finding::{because, with_figures};
 use super::oom_context::OomContext;
 use super::{Cause, CauseSpec, Certainty, Finding, LittleUse, Phrase};
-use crate::oom::OomSign;
+use crate::oom::{OomKind, OomSign};
+use crate::units::Bytes;
 
 pub(super) const CAUSE: CauseSpec = CauseSpec::new("a size that cannot be right", examine)
     .explains_capacity()
@@ -13,23 +14,33 @@ pub(super) const CAUSE: CauseSpec = CauseSpec::new("a size that cannot be right"
 /// From this many times the GPU on a size is no real one.
 const ABSURD: f64 = 100.0;
 
+/// The same where the GPU's size is not known: the largest one has less than a thirtieth of it.
+const ABSURD_ANYWHERE: Bytes = Bytes::gib(10 * 1024);
+
 /// Whether what was requested is no real size.
 pub(super) fn applies(case: &OomContext) -> bool {
     let overflowed = case.sign() == Some(OomSign::Overflow);
-    let absurd = case.requested.zip(case.capacity);
-    overflowed || absurd.is_some_and(|(requested, capacity)| requested > capacity.scale(ABSURD))
+    let requested = case.requested.filter(|_| case.kind != OomKind::HostOom);
+    let absurd = requested.is_some_and(|requested| {
+        requested > case.capacity.map_or(ABSURD_ANYWHERE, |of| of.scale(ABSURD))
+    });
+    overflowed || absurd
 }
 
 fn examine(case: &OomContext) -> Option<Finding> {
     if !applies(case) {
         return None;
     }
-    let headline: Phrase = match case.requested.zip(case.capacity) {
-        Some((requested, capacity)) => with_figures(
+    let headline: Phrase = match (case.requested, case.capacity) {
+        (Some(requested), Some(capacity)) => with_figures(
             "One allocation is many times what the GPU has",
             format!("{requested} requested, {capacity} on the GPU"),
         ),
-        None => "More than an exabyte was requested at once.".into(),
+        (Some(requested), None) => with_figures(
+            "One allocation is many times what any GPU has",
+            format!("{requested} requested"),
+        ),
+        (None, _) => "More than an exabyte was requested at once.".into(),
     };
     let line = match case.stack.own() {
         Some(call) => call.place(),
@@ -45,6 +56,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
                     "look for an earlier error above",
                     "a damaged checkpoint, a collective call that timed out, an index out of range",
                 ),
+                "if a compiled extension made it (a rasterizer, sparse convolutions): build it again for this GPU and this torch".into(),
             ])
             .at(case.stack.own().map(|call| call.source()).as_ref()),
     )

@@ -124,6 +124,10 @@ pub enum OomSign {
     Rmm,
     /// DALI's buffers and decoders.
     Dali,
+    /// The buffers of a simulated physics (PhysX).
+    Physics,
+    /// tiny-cuda-nn's memory for what it keeps of a batch.
+    TinyCudaNn,
     #[serde(other)]
     Other,
 }

@@ -395,7 +395,9 @@ impl MessageAssembler {
         let is_notice = report.outcome == OomOutcome::Caught;
         // The driver refuses to pin with the words that it has for the GPU's memory.
         let is_pinning = |line: u64| (1..=PINNING_LINES).contains(&number.saturating_sub(line));
-        if report.kind == OomKind::CudaErrorOom && self.pinned.is_some_and(is_pinning) {
+        let pins =
+            self.pinned.is_some_and(is_pinning) || tracebacks::copies_to_pinned(&report.stack);
+        if report.kind == OomKind::CudaErrorOom && report.sign.is_none() && pins {
             (report.kind, report.sign) = (OomKind::HostOom, Some(OomSign::Pinned));
         }
         // SGLang's words around the message of its own exception.

@@ -41,6 +41,20 @@ pub struct TracedCall {
     pub code: String,
 }
 
+/// A copy that does not wait: to the CPU, PyTorch makes it into pinned memory.
+static NOT_WAITING: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\.to\(.*\bnon_blocking\s*=\s*True").expect("a valid expression"));
+
+/// The CPU, where a call is given it as a device.
+static CPU: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r#"\w\(.*["']cpu["']"#).expect("a valid expression"));
+
+/// Whether the calls of a traceback copy to the CPU without waiting (`.to("cpu", non_blocking=True)`), by their lines of source.
+pub(super) fn copies_to_pinned(stack: &[TracedCall]) -> bool {
+    let has = |what: &Regex| stack.iter().any(|call| what.is_match(&call.code));
+    has(&NOT_WAITING) && has(&CPU)
+}
+
 /// `File "train.py", line 12, in main`: Python's own.
 static PYTHON: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"File "([^"]+)", line (\d+)(?:, in ([^\s(]+))?"#).expect("a valid expression")

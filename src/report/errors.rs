@@ -166,6 +166,8 @@ fn title(of: &OfMessage) -> String {
         (_, Some(OomSign::Cusparse)) => " (cuSPARSE)",
         (_, Some(OomSign::Rmm)) => " (RMM)",
         (_, Some(OomSign::Dali)) => " (DALI)",
+        (_, Some(OomSign::Physics)) => " (PhysX)",
+        (_, Some(OomSign::TinyCudaNn)) => " (tiny-cuda-nn)",
         (_, None | Some(OomSign::Descriptors | OomSign::Other)) if of.suspicion => {
             " (a process was killed)"
         }

@@ -195,6 +195,8 @@ impl OomIncident {
                 | OomSign::Cusparse
                 | OomSign::Rmm
                 | OomSign::Dali
+                | OomSign::Physics
+                | OomSign::TinyCudaNn
                 | OomSign::Other,
             )
             | None => "memory",
