@@ -4,10 +4,10 @@
 use super::docopt::{UsageOption, usage_options};
 use super::statements::{CallSite, ClassHead, FunctionHead, SourceStatements, TokenRange};
 use super::{ProgramSource, ReadSource, SourceRole, TextNumber, TextSetting, described};
-use super::{branches, places, two_parsers};
+use super::{branches, learning_rate, places, two_parsers};
 use crate::event::{ParsedNumber, SourceNumber, SourceNumberKind};
 use crate::recognize::python_number::python_number;
-use crate::recognize::spellings::{is_one, spellings};
+use crate::recognize::spellings::{LibraryFields, is_one, spellings};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Fields inside of fields, up to which they are followed.
@@ -218,7 +218,10 @@ impl<'a, 't> ArgumentReader<'a, 't> {
         match call.name() {
             "DEFINE_integer" => found.extend(self.of_flag(call)),
             "Fire" => self.of_callable(named(), CommandParser::Fire, found),
-            "CLI" | "auto_cli" => self.of_callable(named(), CommandParser::Argparse, found),
+            // jsonargparse's and Lightning's; sensAI's, with which tianshou runs its examples.
+            "CLI" | "auto_cli" | "run_cli" => {
+                self.of_callable(named(), CommandParser::Argparse, found)
+            }
             "run" if call.callee == "typer.run" => {
                 self.of_callable(named(), CommandParser::Typer, found);
             }
@@ -286,6 +289,9 @@ impl<'a, 't> ArgumentReader<'a, 't> {
         let help = call
             .keyword("help")
             .and_then(|help| tokens.string(help.start));
+        if help.is_some_and(learning_rate::is_only_for_it) {
+            return None;
+        }
         let typed = value.zip(default);
         let typed = typed.filter(|_| two_parsers::refuse(self.said, call, &options));
         let set = typed.and_then(|(value, default)| self.edited_default(&name, value, default));
@@ -445,18 +451,25 @@ impl<'a, 't> ArgumentReader<'a, 't> {
     /// The numbers of a library's class that a parser is given, as such or as what a class of the program is made from; not
     /// those that the program's own class sets.
     fn fields_of_library(&self, call: &CallSite<'t>, name: &str, found: &mut Vec<TextNumber>) {
-        let mut names = vec![name];
+        let is_own = |name: &str| self.class(Some(name)).is_some();
+        // A class of the program's own that is called like the library's is not made from itself.
+        let mut names = vec![(name, is_own(name))];
         for at in 0..DEEPEST_FIELD {
-            let class = names.get(at).and_then(|name| self.class(Some(name)));
+            let Some((name, true)) = names.get(at).copied() else {
+                continue;
+            };
+            let class = self.class(Some(name));
             let bases = class.map_or(&[][..], |(_, class)| class.bases.as_slice());
-            names.extend(
-                bases
-                    .iter()
-                    .map(|base| base.rsplit('.').next().unwrap_or(base)),
-            );
+            let bases = bases
+                .iter()
+                .map(|base| base.rsplit('.').next().unwrap_or(base));
+            names.extend(bases.map(|base| (base, base != name && is_own(base))));
         }
-        let mut known = spellings().library_fields.iter();
-        let known = known.find(|known| names.iter().any(|name| is_one(&known.classes, name)));
+        let is_librarys = |known: &&LibraryFields| {
+            let mut foreign = names.iter().filter(|(_, is_own)| !is_own);
+            foreign.any(|(name, _)| is_one(&known.classes, name))
+        };
+        let known = spellings().library_fields.iter().find(is_librarys);
         for (field, number) in known.into_iter().flat_map(|known| &known.numbers) {
             if found.iter().all(|one| one.name() != field) {
                 let options = vec![CommandParser::Argparse.option(field)];

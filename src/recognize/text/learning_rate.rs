@@ -112,6 +112,20 @@ fn is_rate(name: &str) -> bool {
     has_rate && words.iter().all(is_beside)
 }
 
+/// Whether an argument's description says that it only serves to compute the learning rate: "batch size per GPU for auto-rescale
+/// learning rate".
+pub(super) fn is_only_for_it(described: &str) -> bool {
+    let described = described.to_lowercase();
+    let clause = described.split(['.', ',', ';', '(']).next();
+    let words = clause
+        .unwrap_or_default()
+        .split(|c: char| !c.is_alphanumeric());
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    let purpose = words.iter().position(|word| ["for", "to"].contains(word));
+    let purpose = purpose.map_or(&[][..], |at| &words[at + 1..]);
+    purpose.contains(&"lr") || purpose.windows(2).any(|two| two == ["learning", "rate"])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

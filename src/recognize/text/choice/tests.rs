@@ -514,6 +514,18 @@ fn an_option_that_argparse_takes_cut_short_is_found() {
     }
 }
 
+#[test]
+fn what_only_scales_the_learning_rate_is_no_batch() {
+    let batch = "p.add_argument('--batch-size', default=32, type=int, help='total batch size for all GPUs')\n";
+    let scale = "p.add_argument('--bs_per_gpu', default=32, type=int, help='batch size per GPU for auto-rescale learning rate')\n";
+    for (line, wanted) in [
+        ("python a.py --batch 64", "--batch 64: follows, None"),
+        ("python a.py", "--batch-size 32: follows, None"),
+    ] {
+        assert_eq!(halved(line, &[batch, scale].concat(), &[]), wanted);
+    }
+}
+
 /// The command with an option for half of the batch.
 fn with_option(line: &str, text: &str) -> String {
     let sources = [source("/p/a.py", text, SourceRole::Script)];

@@ -28,6 +28,17 @@ fn a_librarys_class_that_a_parser_is_given_has_its_own_defaults() {
             "sure: --per_device_train_batch_size 2 default at a.py:3",
         ),
         ("", "Other", "nothing found: "),
+        // A class of the program's own, which has the library's name and nothing of it.
+        (
+            "@dataclass\nclass TrainingArguments:\n    batch_size: int = 32\n",
+            "TrainingArguments",
+            "sure: --batch_size 32 default at a.py:3",
+        ),
+        (
+            "@dataclass\nclass TrainingArguments(transformers.TrainingArguments):\n    hard: float = 1.0\n",
+            "TrainingArguments",
+            "sure: --per_device_train_batch_size 8 default at a.py:4",
+        ),
     ] {
         assert_eq!(
             found("python a.py", &script(class, given), &[]),
