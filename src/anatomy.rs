@@ -141,9 +141,11 @@ impl StepAnatomy {
         if let Some(first) = category::first_of_a_module(&anatomy, &blocks) {
             anatomy.begin_with_loading(first);
         }
-        let again = category::recomputations(&anatomy, &blocks);
         for (block, origin) in blocks.iter_mut().zip(origins) {
             block.origin = origin;
+        }
+        let again = category::recomputations(&mut anatomy, &blocks);
+        for block in &mut blocks {
             block.category = category::category_of(&anatomy, block, &again);
         }
         anatomy.blocks = blocks;

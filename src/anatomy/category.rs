@@ -1,8 +1,8 @@
 //! What a block is for, as its origin and its life tell.
 
 use super::{StepAnatomy, StepBlock};
-use crate::event::{MemoryKind, Phase};
-use std::collections::BTreeSet;
+use crate::event::{MemoryKind, Phase, SourceLine};
+use std::collections::{BTreeSet, HashSet};
 
 /// Of torch: where `Module.to` and `Module.cuda` move what a module has.
 const MODULE_FILE: &str = "torch/nn/modules/module.py";
@@ -107,15 +107,23 @@ fn is_of_moved_module(anatomy: &StepAnatomy, block: &StepBlock) -> bool {
 ///
 /// With gradient accumulation forward and backward passes follow each other, too: each of those goes through the modules that the
 /// first one went through, or begins where that one began.
-pub(super) fn recomputations(anatomy: &StepAnatomy, blocks: &[StepBlock]) -> Vec<bool> {
+///
+/// What runs lines of Python in the backward pass that no forward pass has run is a hook, such as one that computes gradients of
+/// each sample: that is a part of the backward pass, and becomes one here.
+pub(super) fn recomputations(anatomy: &mut StepAnatomy, blocks: &[StepBlock]) -> Vec<bool> {
     let mut again = vec![false; anatomy.phases.len()];
     let mut called: Vec<Vec<usize>> = vec![Vec::new(); anatomy.phases.len()];
+    let mut ran: Vec<HashSet<&SourceLine>> = vec![HashSet::new(); anatomy.phases.len()];
     for block in blocks.iter().filter(|block| block.from > 0) {
-        let phase = anatomy.phase_number(block.from);
-        if let (Some(phase), Some(module)) = (phase, block.module) {
-            called[phase].push(module);
-        }
+        let Some(phase) = anatomy.phase_number(block.from) else {
+            continue;
+        };
+        called[phase].extend(block.module);
+        let origin = block.origin.map(|origin| &anatomy.origins[origin]);
+        ran[phase].extend(origin.and_then(|origin| origin.line.as_ref()));
     }
+    let mut of_forward: HashSet<&SourceLine> = HashSet::new();
+    let mut hooks = Vec::new();
     let mut whole: Option<(usize, BTreeSet<usize>)> = None;
     let mut is_after_backward = false;
     for (number, start) in anatomy.phases.iter().enumerate() {
@@ -125,13 +133,20 @@ pub(super) fn recomputations(anatomy: &StepAnatomy, blocks: &[StepBlock]) -> Vec
             (Phase::Optimizer, _, _) => is_after_backward = false,
             (Phase::Forward, Some(first), None) => {
                 whole = Some((*first, modules.iter().copied().collect()));
+                of_forward.clone_from(&ran[number]);
             }
             (Phase::Forward, Some(first), Some((begin, all))) if is_after_backward => {
                 let of_this: BTreeSet<usize> = modules.iter().copied().collect();
-                again[number] = first != begin && !all.is_subset(&of_this);
+                let is_part = first != begin && !all.is_subset(&of_this);
+                let is_hook = !ran[number].is_empty() && ran[number].is_disjoint(&of_forward);
+                again[number] = is_part && !is_hook;
+                hooks.extend((is_part && is_hook).then_some(number));
             }
             (_, _, _) => {}
         }
+    }
+    for number in hooks {
+        anatomy.phases[number].phase = Phase::Backward;
     }
     again
 }

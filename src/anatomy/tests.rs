@@ -107,6 +107,17 @@ fn what_a_backward_pass_makes_again_is_no_activation_of_the_forward_pass() {
     };
     assert_eq!(category(&checkpointed, 3), Category::Activations);
     assert_eq!(category(&checkpointed, 4), Category::Recomputed);
+    // A hook runs lines that no forward pass has run: its part is one of the backward pass.
+    let hook = StepTrace {
+        origins: vec![origin(10, None), origin(20, None)],
+        blocks: "1*4 2*2".into(),
+        ..checkpointed.clone()
+    };
+    assert_eq!(category(&hook, 3), Category::Activations);
+    assert_ne!(category(&hook, 4), Category::Recomputed);
+    let anatomy = StepAnatomy::new(&hook).expect("a step");
+    let of_hook = anatomy.phase(anatomy.blocks[4].from);
+    assert_eq!(of_hook, Phase::Backward);
     // Another forward pass of the same step begins where the first one began.
     let accumulated = StepTrace {
         block_modules: "0 1 2 3 1 2".into(),

@@ -79,33 +79,38 @@ pub struct MadeByLine {
 }
 
 impl MadeByLine {
+    /// Of a step that ran out of memory as it was then, which is what the record's lines are of.
     pub fn new(step: &StepAnatomy) -> MadeByLine {
+        let at = match step.failed {
+            true => step.end(),
+            false => step.peak(),
+        };
         let mut made: HashMap<String, (Category, Bytes)> = HashMap::new();
-        for holding in by_line(step, step.peak()) {
-            let (Some(line), Some(category)) = (&holding.line, of_a_step(holding.category)) else {
+        for holding in by_line(step, at) {
+            let (Some(line), true) = (&holding.line, is_told(holding.category)) else {
                 continue;
             };
             let of = made.entry(line.path_to(None, ""));
-            let of = of.or_insert((category, holding.bytes));
+            let of = of.or_insert((holding.category, holding.bytes));
             if holding.bytes > of.1 {
-                *of = (category, holding.bytes);
+                *of = (holding.category, holding.bytes);
             }
         }
         MadeByLine { of: made }
     }
 }
 
-/// A category that a step's own memory has.
-fn of_a_step(category: Category) -> Option<Category> {
+/// Whether it says what a line's memory is, and not whether it stays.
+fn is_told(category: Category) -> bool {
     match category {
-        Category::Activations | Category::Recomputed | Category::Temporaries => Some(category),
-        Category::Parameters
+        Category::Activations
+        | Category::Recomputed
+        | Category::Temporaries
+        | Category::Parameters
         | Category::Frozen
         | Category::OptimizerState
-        | Category::Gradients
-        | Category::Kept
-        | Category::Left
-        | Category::Other => None,
+        | Category::Gradients => true,
+        Category::Kept | Category::Left | Category::Other => false,
     }
 }
 
