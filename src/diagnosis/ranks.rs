@@ -47,6 +47,15 @@ impl AmongRanks {
     pub fn who(&self) -> String {
         let name = capitalized(&self.first.name);
         let together = |after: &u64| Duration::from_micros(*after) <= TOGETHER;
+        let other = self.also.first().or(self.before.as_ref());
+        if let (2, Some((other, after))) = (self.of, other)
+            && together(after)
+        {
+            return format!(
+                "Both ranks ran out together: {}, {}.",
+                self.first.name, other.name
+            );
+        }
         match self.also.as_slice() {
             [] => match &self.before {
                 Some((first, after)) if together(after) => format!(
@@ -108,10 +117,11 @@ impl AmongRanks {
             )),
             RankNeed::AllRanks {
                 others_at_most: None,
-            } => Some(match self.also.len() + 1 == self.of {
-                true => "All ranks ran out: it is not this rank alone.".into(),
-                false => "Most ranks ran out: it is not this rank alone.".into(),
-            }),
+            } => match self.also.len() + 1 == self.of {
+                // Which has been said.
+                true => None,
+                false => Some("Most ranks ran out: it is not this rank alone.".into()),
+            },
             RankNeed::Unknown => None,
         }
     }
@@ -127,7 +137,7 @@ impl AmongRanks {
         ))
     }
 
-    /// "What followed is no cause: connection closed (rank 0), the launcher gave up."
+    /// "Consequences, not causes: a connection was closed (rank 0), the launcher ended the other ranks."
     pub fn what_followed(&self) -> Option<String> {
         let said = self.aftermath.iter().take(NAMED).map(|one| {
             let what = words(one.kind);
@@ -138,7 +148,7 @@ impl AmongRanks {
             }
         });
         let said: Vec<String> = said.collect();
-        (!said.is_empty()).then(|| format!("What followed is no cause: {}.", said.join(", ")))
+        (!said.is_empty()).then(|| format!("Consequences, not causes: {}.", said.join(", ")))
     }
 
     /// All that is to be said of it.
@@ -300,9 +310,9 @@ fn aftermath(run: &Run, oom: &OomIncident) -> Vec<Aftermath> {
 fn words(kind: ConsequenceKind) -> &'static str {
     match kind {
         ConsequenceKind::CollectiveTimedOut => "a collective operation timed out",
-        ConsequenceKind::ConnectionClosed => "connection to a rank closed",
-        ConsequenceKind::Terminated => "ended by SIGTERM",
-        ConsequenceKind::Killed => "ended by SIGKILL",
+        ConsequenceKind::ConnectionClosed => "the connection to a rank was closed",
+        ConsequenceKind::Terminated => "a process was ended by SIGTERM",
+        ConsequenceKind::Killed => "a process was ended by SIGKILL",
         ConsequenceKind::LauncherGaveUp => "the launcher ended the other ranks",
         ConsequenceKind::AllocationEnded => "the allocation ended",
         ConsequenceKind::NoSpace => "no space left on a file system",

@@ -76,7 +76,7 @@ fn the_first_is_named_and_what_followed_is_no_cause() {
         [
             "Rank 5 on gpu-3 ran out, the only one of 8 ranks.",
             "No other rank needs so much: 15.0 GiB at most, this one 24.5 GiB and more. Between steps they keep the same: its batch is larger.",
-            "What followed is no cause: connection to a rank closed (3 ranks), the launcher ended the other ranks, ended by SIGTERM.",
+            "Consequences, not causes: the connection to a rank was closed (3 ranks), the launcher ended the other ranks, a process was ended by SIGTERM.",
         ]
     );
 }
@@ -141,11 +141,15 @@ fn in_the_first_step_nobody_knows_what_the_others_need() {
     scene.add(1.0, hello(1, 100, Some(0)));
     scene.add(1.0, hello(1, 101, Some(1)));
     scene.add(1.5, EventKind::Sample(sample(101, 0, gib(9.0), gib(9.0))));
-    let record = record(100, gib(22.0), gib(22.0), gib(3.0), Bytes::ZERO);
-    scene.add(3.0, EventKind::Oom(record));
+    let out = |pid| EventKind::Oom(record(pid, gib(22.0), gib(22.0), gib(3.0), Bytes::ZERO));
+    scene.add(3.0, out(100));
     let ranks = found(&mut scene);
     assert_eq!(ranks.who(), "Rank 0 ran out, the only one of 2 ranks.");
     assert_eq!(ranks.whose(), None);
+    scene.add(3.1, out(101));
+    let ranks = found(&mut scene);
+    assert_eq!(ranks.who(), "Both ranks ran out together: rank 0, rank 1.");
+    assert_eq!(ranks.whose(), None, "that has been said");
 }
 
 #[test]
