@@ -37,7 +37,7 @@ pub use knobs::{
     Called, GivenChange, GivenSize, Knobs, NamedNumber, ParsedNumber, SourceNumber,
     SourceNumberKind,
 };
-pub use launch_facts::{LAUNCH_VARIABLES, LaunchFacts, ProgramFile};
+pub use launch_facts::{ALLOCATOR_VARIABLES, LAUNCH_VARIABLES, LaunchFacts, ProgramFile};
 pub use losses::{Losses, Numerics, PrintedLoss, StepLoss};
 use nix::time::{ClockId, clock_gettime};
 pub use patch::{Blocks, Compiled, HeadShape, PATCHES, Patch, PatchOutcome, Patchable, Patched};

@@ -29,6 +29,7 @@ mod loader;
 mod max_split_size;
 mod measured;
 mod no_foreach;
+mod no_limit;
 mod offer;
 mod offload;
 mod optimizer;
@@ -121,6 +122,8 @@ remedies! {
     StopLeftover: stop_leftover,
     /// The same command, once another process has left the device.
     Wait: wait,
+    /// The command without the memory limit that its allocator's settings have.
+    NoLimit: no_limit,
     /// An optimizer that steps through its parameters one by one.
     NoForeach: no_foreach,
     /// An optimizer that steps in one kernel.
@@ -321,9 +324,10 @@ impl RemedyId {
     }
 
     /// Whether it is nothing that oomph would choose: it changes what the model is trained on, or a number of which it is
-    /// not sure that it is the batch.
+    /// not sure that it is the batch, or takes away a limit that somebody has set.
     pub fn is_never_unasked(self) -> bool {
-        self.is_candidate() || self.is_of_details() || self.is_measured()
+        let lifts_a_limit = self == RemedyId::NoLimit;
+        self.is_candidate() || self.is_of_details() || self.is_measured() || lifts_a_limit
     }
 
     /// Whether what it needs is only known once it has run.

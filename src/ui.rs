@@ -63,7 +63,10 @@ pub use chart::Move;
 pub use child::ChildScreen;
 pub use editor::restore_masked;
 pub use pane::Pane;
-pub use scene::{Elsewhere, Pace, RecordedOutput, Replay, RoomForBatch, Scene, ShownRun, Subject};
+pub use scene::{
+    Elsewhere, LaterRun, Pace, RanWell, RecordedOutput, Replay, RoomForBatch, Scene, ShownRun,
+    Subject,
+};
 pub use theme::Theme;
 pub use view::{Keyboard, Maximized, Mouse, Preferences, View};
 

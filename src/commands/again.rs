@@ -112,7 +112,16 @@ fn tell(prepared: &Prepared, recorded: &EndedSession<'_>) {
     }
     let start = &prepared.start;
     match start.titles.as_slice() {
-        [] => print::complain("as it was, without a remedy"),
+        [] => print::complain(&match recorded.run() {
+            Some(run) if !run.remedies.is_empty() => {
+                format!(
+                    "as run {} was, with {}",
+                    run.number,
+                    run.remedies.join(" and ")
+                )
+            }
+            Some(_) | None => "as it was, without a remedy".to_string(),
+        }),
         titles => {
             let changes: Vec<&str> = start.changes.iter().map(String::as_str).collect();
             let cost: Vec<&str> = start.costs.iter().map(String::as_str).collect();

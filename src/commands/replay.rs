@@ -220,6 +220,7 @@ async fn play(
         if last_run.take() {
             screen.request(Due::Now);
         }
+        last_run.correct(&player.state, &mut offers.found.remedies);
         let shown = Replay {
             shown: last_run.shown(&player.state),
             ..playback.shown(player.next_at().is_none(), output.words())

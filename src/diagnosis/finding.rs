@@ -2,6 +2,7 @@
 //! figures are written; and its sentences, with where they may be shortened.
 
 use super::Cause;
+use super::situation::RequestPlace;
 use crate::anatomy::RankExcess;
 use crate::event::{Retainer, SourceLine};
 use crate::oom::ConsequenceKind;
@@ -50,6 +51,9 @@ pub struct Finding {
     /// When that was looked for, if it was long before memory ran out.
     #[serde(skip)]
     pub kept_earlier: Option<EarlierSearch>,
+    /// What asked for the memory that there was none of.
+    #[serde(skip)]
+    pub request: Option<(Bytes, RequestPlace)>,
     pub device: Option<Uuid>,
     pub rank: Option<Rank>,
     /// Where several ranks train: which ran out, and what the others did. Of the first finding.
@@ -123,6 +127,7 @@ impl Finding {
             line: None,
             retainer: None,
             kept_earlier: None,
+            request: None,
             device: None,
             rank: None,
             ranks: None,

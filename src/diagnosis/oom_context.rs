@@ -4,12 +4,14 @@
 
 use super::finding::{Sum, because};
 use super::printed_phase;
-use super::situation::CallStack;
+use super::situation::{CallStack, RequestPlace};
 use super::{Cause, Certainty, Finding, Phrase};
 use crate::anatomy::StepAnatomy;
 use crate::calibration::{FIXED_LEAST_WASTE, NON_TORCH_AT_MOST, NON_TORCH_WITH_NCCL, USUAL_CACHE};
 use crate::epoch::PrintedGrowth;
-use crate::event::{BesideSteps, DeviceProcess, OomRecord, Phase, Retainer, Structure};
+use crate::event::{
+    BesideSteps, DeviceProcess, LaunchFacts, OomRecord, Phase, Retainer, Structure,
+};
 use crate::forecast::{RecordedStep, Rehearsed, WholeStep};
 use crate::oom::{OomKind, OomSign, OtherProcess};
 use crate::state::{OomIncident, RankState, Run, State};
@@ -32,6 +34,8 @@ pub(super) struct OomContext<'a> {
     pub oom: &'a OomIncident,
     pub rank: Option<&'a RankState>,
     pub run: Option<&'a Run>,
+    /// What the session was started with.
+    pub launched: Option<&'a LaunchFacts>,
     pub kind: OomKind,
     pub requested: Option<Bytes>,
     pub allocated: Option<Bytes>,
@@ -135,6 +139,7 @@ impl<'a> OomContext<'a> {
             oom,
             rank,
             run,
+            launched: state.launched.as_ref(),
             kind,
             requested: oom.requested(),
             allocated: oom.allocated().or(sample.map(|s| s.allocated)),
@@ -309,6 +314,26 @@ impl<'a> OomContext<'a> {
         })
     }
 
+    /// The same with the request: "Failed in the forward pass of step 2: 80 MiB requested at model.py:14 forward → elu."
+    pub fn failed_request(&self) -> Option<String> {
+        let Some((bytes, asking)) = self.request() else {
+            return self.failed_where();
+        };
+        let asked = format!("{bytes} requested at {}.", asking.path("→"));
+        Some(match self.place() {
+            Some(place) => format!("Failed {place}: {asked}"),
+            None => asked,
+        })
+    }
+
+    /// How much was requested and by what; nothing of a small tensor, for which the allocator requests more.
+    fn request(&self) -> Option<(Bytes, RequestPlace)> {
+        let requested = self
+            .requested
+            .filter(|bytes| !self.kind.is_small_segment(*bytes));
+        requested.zip(self.stack.asking())
+    }
+
     /// "in the backward pass of step 2"
     fn place(&self) -> Option<String> {
         if let Some(activity) = self.record().and_then(OomRecord::activity) {
@@ -438,6 +463,7 @@ impl<'a> OomContext<'a> {
         let finding = Finding {
             device: self.oom.device.clone(),
             rank: self.oom.rank,
+            request: self.request(),
             ..Finding::new(cause, certainty, headline)
         };
         finding.shows(numbers.into_iter().filter_map(|(what, n)| Some((what, n?))))

@@ -190,7 +190,17 @@ impl StackCall<'_> {
     /// Whether it is of torch, of the code that torch compiled, or of Python itself: they do what another call asks of them.
     fn is_torchs_or_pythons(&self) -> bool {
         let is_torchs = self.is_in("/torch/") || self.is_in("/torchinductor_");
-        is_torchs || self.file.starts_with('<') || self.is_pythons()
+        is_torchs || self.is_compiled() || self.file.starts_with('<') || self.is_pythons()
+    }
+
+    /// Whether the probe recorded it as a kernel of what was compiled, whose function is what it makes.
+    fn is_compiled(&self) -> bool {
+        self.file == "compiled" || self.file.starts_with("compiled region")
+    }
+
+    /// `train.py:88 train_step`
+    fn path(&self) -> String {
+        format!("{} {}", self.place(), self.function)
     }
 
     /// Whether it calls a module, which runs its forward pass.
@@ -240,6 +250,24 @@ impl StackCall<'_> {
         match self.file.contains('\\') {
             true => self.file.replace('\\', "/").contains(part),
             false => self.file.contains(part),
+        }
+    }
+}
+
+/// Where the memory was requested that there was none of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestPlace {
+    /// The program's own innermost call: `train.py:88 train_step`.
+    pub own: String,
+    /// What it called: `elu`, or what a compiled kernel makes: `[logits]`.
+    pub called: Option<String>,
+}
+
+impl RequestPlace {
+    pub fn path(&self, arrow: &str) -> String {
+        match &self.called {
+            Some(called) => format!("{} {arrow} {called}", self.own),
+            None => self.own.clone(),
         }
     }
 }
@@ -299,6 +327,25 @@ impl<'a> CallStack<'a> {
         self.calls.iter().find(|call| !call.is_librarys()).copied()
     }
 
+    /// What asked for the memory: the program's own innermost call, and what it called that allocates, where that says more: a
+    /// kernel of what was compiled, or a library's function, but no backward pass, in which anything may have.
+    pub fn asking(&self) -> Option<RequestPlace> {
+        let at = self.calls.iter().position(|call| !call.is_librarys())?;
+        let (inside, own) = (&self.calls[..at], &self.calls[at]);
+        let kernel = inside.iter().find(|call| call.is_compiled());
+        let called = match kernel {
+            Some(kernel) => Some(few_names(kernel.function)),
+            None => inside
+                .first()
+                .filter(|_| !inside.iter().any(StackCall::runs_backward))
+                .map(|call| call.function.to_string()),
+        };
+        Some(RequestPlace {
+            own: own.path(),
+            called: called.filter(|words| !words.trim().is_empty()),
+        })
+    }
+
     fn matched(&self, row: &SituationRow) -> Option<StackCall<'a>> {
         let mut calls = self.calls.iter().enumerate();
         let (at, call) = match row.leaf {
@@ -340,6 +387,20 @@ impl SituationRow {
 /// Whether a call runs a model's forward pass or a backward pass.
 fn runs_a_model(call: &StackCall<'_>) -> bool {
     call.calls_a_module() || call.runs_backward()
+}
+
+/// Of the names of what a kernel makes, `[logits, view, loss]`, two: the last ones are what is made, where they are known.
+fn few_names(made: &str) -> String {
+    const NAMES: usize = 2;
+    let list = made.trim_matches(['[', ']']);
+    let names: Vec<&str> = list.split(", ").filter(|name| *name != "…").collect();
+    // An earlier probe has told of the first ones alone.
+    let is_cut = list.ends_with('…');
+    match (names.len() > NAMES, is_cut) {
+        (false, _) => made.to_string(),
+        (true, true) => format!("[{}, …]", names[..NAMES].join(", ")),
+        (true, false) => format!("[…, {}]", names[names.len() - NAMES..].join(", ")),
+    }
 }
 
 /// The recorded calls with the source that was printed of them.

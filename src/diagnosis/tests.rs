@@ -7,6 +7,7 @@ mod evaluations;
 mod forecasts;
 mod host;
 mod leaks;
+mod limits;
 mod messages;
 mod pools;
 mod ranks;

@@ -85,14 +85,13 @@ fn of_tree(tree: &Tree) -> Vec<String> {
             .iter()
             .map(|held| {
                 let says = held.says.as_ref().map(|says| format!(", {},", code(says)));
-                // A step's line has a category; at its peak what it allocated is not live any more.
-                let live = match held.category {
-                    None => " that is still live",
-                    Some(Category::Kept) => ", kept from earlier steps",
-                    Some(_) => "",
+                let (live, kind) = match held.category {
+                    None => (" that is still live", String::new()),
+                    Some(Category::Kept) => (", kept from earlier steps", String::new()),
+                    Some(category) => ("", format!(" ({})", category.title())),
                 };
                 format!(
-                    "{}{} allocated {}{live}, in {}",
+                    "{}{} allocated {}{live}, in {}{kind}",
                     code(&held.path("→")),
                     says.unwrap_or_default(),
                     held.bytes,

@@ -20,6 +20,13 @@ pub const LAUNCH_VARIABLES: [&str; 10] = [
     "CUDA_MODULE_LOADING",
 ];
 
+/// Those of the allocator's settings, as torch asks for them: the first that is set counts.
+pub const ALLOCATOR_VARIABLES: [&str; 3] = [
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "PYTORCH_HIP_ALLOC_CONF",
+    "PYTORCH_ALLOC_CONF",
+];
+
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LaunchFacts {
     /// The path of the command's interpreter.

@@ -456,6 +456,9 @@ pub struct OomRecord {
     /// The cap, if the program or the environment set one.
     #[serde(default)]
     pub limit: Option<Bytes>,
+    /// The program's line that sets it, if it has one such line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_line: Option<Box<SourceLine>>,
     /// The largest free block in reserved segments.
     #[serde(default)]
     pub largest_free: Option<Bytes>,

@@ -73,12 +73,11 @@ impl<'a> EndedSession<'a> {
             .is_some_and(|run| run.outcome() == RunOutcome::OutOfMemory || run.is_hidden_failure())
     }
 
-    /// Whether its last run finished, with a change that an earlier one had needed.
+    /// Whether its last run trained, to its end or until it was stopped, with a change that an earlier one had needed.
     pub fn was_remedied(&self) -> bool {
-        let is = |outcome| move |run: &Run| run.outcome() == outcome;
-        let finished = self.run().is_some_and(is(RunOutcome::Finished));
-        let ran_out = self.state.runs.iter().any(is(RunOutcome::OutOfMemory));
-        finished && !self.ran_out() && ran_out
+        let trained = self.run().is_some_and(Run::trained_well);
+        let mut runs = self.state.runs.iter();
+        trained && runs.any(|run| run.outcome() == RunOutcome::OutOfMemory)
     }
 
     pub fn remedy_inputs(&self) -> RemedyInputs<'_> {

@@ -82,6 +82,7 @@ const PACKAGE: &[(&str, &str)] = embedded![
     "oom/compiled.py",
     "oom/dump.py",
     "oom/gathering.py",
+    "oom/limit.py",
     "oom/observer.py",
     "oom/operands.py",
     "oom/optimizer.py",

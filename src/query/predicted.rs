@@ -12,6 +12,8 @@ use crate::live::recorded::EndedSession;
 use crate::recognize::{LaunchEnvironment, WorkloadKey};
 use crate::report::predicted::{BatchNeed, PredictedBatches};
 use crate::report::story::capacity_of;
+use crate::state::{OomIncident, Run, RunOutcome, State};
+use crate::units::Bytes;
 use std::ffi::OsString;
 
 /// The recordings are files or beginnings of sessions' names; without one they are the latest of the same command. Without batches it is those that one
@@ -38,6 +40,7 @@ pub fn predicted(
     let mut observations = Vec::new();
     let mut allocator = Allocator::Fixed;
     let (mut sources, mut capacity, mut ended_room) = (Vec::new(), None, None);
+    let (mut limit, mut ran) = (None, Vec::new());
     for path in found {
         let state = read_state(&path)?;
         let mut ranks = state.runs.iter().flat_map(|run| &run.ranks);
@@ -61,6 +64,10 @@ pub fn predicted(
             ..LaunchEnvironment::default()
         };
         let reading = WorkloadKey::new(&command.without_secrets(), &launch);
+        limit = limit_of(&state);
+        ran = (state.runs.iter())
+            .filter_map(|run| came_to(run, &WorkloadKey::new(&run.command, &launch)))
+            .collect();
         observations.extend(Observation::of_runs(&state.runs, &reading, &launch));
     }
     let why_unknown: String = if reading.batch.is_none() {
@@ -99,6 +106,8 @@ pub fn predicted(
         }
     };
     let room = capacity.map(|capacity| capacity - NON_TORCH_USUAL);
+    let is_limited = limit.is_some_and(|limit| room.is_none_or(|room| limit < room));
+    let room = if is_limited { limit } else { room };
     // What a report says of the same recording goes before what the peaks say.
     let larger = ended_room.filter(|(room, _): &(BatchRoom, bool)| room.now == reading.at_once);
     let largest = larger.map(|(room, _)| room.could);
@@ -122,9 +131,35 @@ pub fn predicted(
         needs: asked.iter().map(|batch| (*batch, need(*batch))).collect(),
         sources,
         room,
+        is_limited,
+        // What a single run came to is what the table is made of.
+        ran: if ran.len() > 1 { ran } else { Vec::new() },
         larger,
         why_unknown,
     })
+}
+
+/// The limit of its own that the latest run had.
+fn limit_of(state: &State) -> Option<Bytes> {
+    let run = state.run()?;
+    let usages = run.ranks.iter().flat_map(|rank| &rank.usages);
+    let sampled = usages.filter_map(|usage| usage.sample.limit).min();
+    sampled.or_else(|| run.ooms.iter().filter_map(OomIncident::limit).min())
+}
+
+/// "run 1, batch 8, ran out of memory".
+fn came_to(run: &Run, reading: &WorkloadKey) -> Option<String> {
+    let batch = reading.batch?;
+    let what = match run.outcome() {
+        RunOutcome::OutOfMemory => "ran out of memory".to_string(),
+        _ if run.trained_well() => format!("ran: peak {}", run.peak()?),
+        RunOutcome::Running
+        | RunOutcome::Finished
+        | RunOutcome::TrainedNothing
+        | RunOutcome::Stopped
+        | RunOutcome::Failed(_) => return None,
+    };
+    Some(format!("run {}, batch {batch}, {what}", run.number))
 }
 
 /// Half of what runs, that, twice and four times as much, and the largest that fits.

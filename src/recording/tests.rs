@@ -84,6 +84,7 @@ fn oom(seconds: f64) -> Event {
         zero: None,
         lines_known: None,
         lines_alike: None,
+        limit_line: None,
         pid: Pid(100),
         device: 0,
         requested: Bytes::gib(2),

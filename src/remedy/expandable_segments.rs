@@ -10,7 +10,7 @@ use crate::command::CommandLine;
 use crate::diagnosis::Help;
 use crate::event::{Hello, NOT_IN_WSL, NOT_ON_MIG};
 use crate::forecast::Allocator;
-use crate::recognize::alloc_conf::{self, Inherited, TorchVersion};
+use crate::recognize::alloc_conf::{self, AllocConf, Inherited, TorchVersion};
 use crate::recognize::argument::{InsertPoint, text};
 use crate::recognize::layout::{EnvPropagation, ProgramKind, Variable};
 use crate::recognize::{CommandLayout, Recognized};
@@ -96,6 +96,16 @@ pub(super) fn draft(
     let shown = settings.iter().map(|(key, value)| format!("{key}:{value}"));
     draft.shown = vec![shown.collect::<Vec<_>>().join(",")];
     Ok(draft)
+}
+
+/// The allocator's settings as the training will see them.
+pub(super) fn settings_in_training(
+    command: &CommandLine,
+    recognized: &Recognized<'_>,
+    inputs: &RemedyInputs<'_>,
+) -> Result<AllocConf, String> {
+    let set = in_training(command, &recognized.layout, inputs.launch.inherited);
+    alloc_conf::in_force(set, inputs.torch()).map(|(_, conf)| conf)
 }
 
 /// These settings behind those that the process told of, as the replay takes them; `None` without a probe.

@@ -7,6 +7,7 @@ mod early_release;
 mod edited;
 mod host_limit;
 mod loading;
+mod no_limit;
 mod of_cause;
 mod of_host;
 mod offload;
@@ -76,6 +77,7 @@ fn finding(cause: Cause, other_process: Option<i32>) -> Finding {
         line: None,
         retainer: None,
         kept_earlier: None,
+        request: None,
         advice: Vec::new(),
         device: None,
         rank: None,
@@ -382,6 +384,7 @@ fn the_published_names_of_remedies_stay() {
         "resume",
         "max-split-size",
         "early-release",
+        "no-limit",
         "dataloader-workers",
         "prefetch-factor",
         "pin-memory",

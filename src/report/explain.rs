@@ -417,8 +417,9 @@ fn holders(oom: &Explained) -> Vec<DocumentBlock> {
     blocks.push(DocumentBlock::Tree(Tree::Lines(held)));
     if !more.is_empty() {
         let bytes: Bytes = more.iter().map(|held| held.bytes).sum();
+        let lines = if more.len() == 1 { "line" } else { "lines" };
         blocks.push(DocumentBlock::detail(format!(
-            "{} more lines: {bytes}",
+            "{} more {lines}: {bytes}",
             more.len()
         )));
     }

@@ -7,12 +7,12 @@ use super::growth;
 use super::page::{PageOptions, facts};
 use super::ram::{HeldRam, held_at_peak};
 use super::score;
-use super::story::{SessionStory, place_of};
+use super::story::{SessionStory, more_like_it, place_of};
 use super::time_axis::TimeAxis;
 use crate::anatomy::StepAnatomy;
 use crate::command;
 use crate::document::markdown::{code, plain};
-use crate::document::{self, DocumentBlock, Tree};
+use crate::document::{self, DocumentBlock, KnownLines, Tree};
 use crate::event::displayed;
 use crate::state::{DeviceState, Run};
 use crate::units::{Bytes, Moment, clock_face};
@@ -35,8 +35,9 @@ const NOTICED: Duration = Duration::from_secs(60);
 pub fn markdown(story: &SessionStory, options: &PageOptions) -> String {
     let state = &story.state;
     let mut text = String::new();
-    let command = (state.run().map(|run| &run.command))
-        .or(state.session.as_ref().map(|session| &session.command))
+    // What was typed: what became of it is told run by run.
+    let command = (state.session.as_ref().map(|session| &session.command))
+        .or(state.run().map(|run| &run.command))
         .map(displayed)
         .unwrap_or_default();
     let _ = writeln!(text, "### {}\n", code(&command));
@@ -51,15 +52,19 @@ pub fn markdown(story: &SessionStory, options: &PageOptions) -> String {
     }
     runs(&mut text, story);
     ram(&mut text, story);
-    for oom in story.ooms.iter().take(OOMS) {
+    let groups = story.grouped();
+    for (oom, alike) in groups.iter().take(OOMS) {
         cause(&mut text, story, oom);
+        if let Some(words) = more_like_it(alike) {
+            let _ = writeln!(text, "\n{words}.");
+        }
     }
-    if story.ooms.len() > OOMS {
-        let _ = writeln!(
-            text,
-            "\n{} more OOMs are in the recording.",
-            story.ooms.len() - OOMS
-        );
+    if groups.len() > OOMS {
+        let more: usize = groups[OOMS..]
+            .iter()
+            .map(|(_, alike)| 1 + alike.len())
+            .sum();
+        let _ = writeln!(text, "\n{more} more OOMs are in the recording.");
     }
     if story.ooms.is_empty() {
         step(&mut text, story);
@@ -225,7 +230,8 @@ fn ram(text: &mut String, story: &SessionStory) {
     };
     let _ = writeln!(
         text,
-        "\n<details><summary>RAM: at most {} of {} ({})</summary>\n\n| held then by | RAM |\n|---|---:|",
+        "\n<details><summary>RAM in use{}: at most {} of {} ({})</summary>\n\n| held then by | RAM |\n|---|---:|",
+        story.of_last_run(),
         memory.used,
         memory.limit,
         memory.limited_by.words()
@@ -253,13 +259,19 @@ fn cause(text: &mut String, story: &SessionStory, oom: &Explained) {
             _ => vec![document::headline(finding, false)],
         })
         .collect();
-    blocks.extend(document::largest_lines_or_of_step(
-        &oom.incident,
-        &oom.source,
-        LINES,
-        oom.step.as_ref(),
-        oom.leaked(),
-    ));
+    if KnownLines::at(&oom.incident).is_some_and(KnownLines::is_most) {
+        let mut held = oom.lines();
+        held.truncate(LINES);
+        blocks.push(DocumentBlock::Tree(Tree::Lines(held)));
+    } else {
+        blocks.extend(document::largest_lines_or_of_step(
+            &oom.incident,
+            &oom.source,
+            LINES,
+            oom.step.as_ref(),
+            oom.leaked(),
+        ));
+    }
     let record = oom.incident.record.as_ref();
     blocks.extend(record.and_then(document::in_blocks));
     let found = oom.retainers.iter();

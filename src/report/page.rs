@@ -14,7 +14,7 @@ use super::comparison::{ChangeOf, Comparison, WordChange, in_words};
 use super::explain::Explained;
 use super::growth;
 use super::score;
-use super::story::{SessionStory, capacity_of, place_of};
+use super::story::{SessionStory, capacity_of, more_like_it, place_of};
 use crate::anatomy::KEPT;
 use crate::diagnosis::Finding;
 use crate::document::html::{html as blocks_html, text, words};
@@ -72,11 +72,14 @@ pub fn html(story: &SessionStory, options: &PageOptions) -> String {
     chart::section(&mut page, story);
     ram::section(&mut page, story);
     runs(&mut page, story);
-    for (number, oom) in (1..).zip(&story.ooms).take(MOST_OOMS) {
-        cause(&mut page, story, oom, number);
+    let groups = story.grouped();
+    for (number, (oom, alike)) in (1..).zip(&groups).take(MOST_OOMS) {
+        cause(&mut page, story, (oom, alike), number);
     }
-    if story.ooms.len() > MOST_OOMS {
-        let more = story.ooms.len() - MOST_OOMS;
+    if groups.len() > MOST_OOMS {
+        let more: usize = (groups[MOST_OOMS..].iter())
+            .map(|(_, alike)| 1 + alike.len())
+            .sum();
         let _ = writeln!(
             page,
             "<p class=\"dim\">{more} more OOMs are in the recording.</p>"
@@ -120,8 +123,8 @@ fn title(story: &SessionStory, options: &PageOptions) -> String {
 fn head(page: &mut String, story: &SessionStory, options: &PageOptions) {
     let state = &story.state;
     let run = state.run();
-    let command = (run.map(|run| &run.command))
-        .or(state.session.as_ref().map(|session| &session.command))
+    let command = (state.session.as_ref().map(|session| &session.command))
+        .or(run.map(|run| &run.command))
         .map(displayed)
         .unwrap_or_default();
     let _ = write!(
@@ -488,7 +491,12 @@ fn compared(page: &mut String, comparison: &Comparison) {
     page.push_str("</section>\n");
 }
 
-fn cause(page: &mut String, story: &SessionStory, oom: &Explained, number: u32) {
+fn cause(
+    page: &mut String,
+    story: &SessionStory,
+    (oom, alike): (&Explained, &[&Explained]),
+    number: u32,
+) {
     let incident = &oom.incident;
     let mut heading = match &oom.run {
         Some((run, _)) if story.state.runs.len() > 1 => format!("Out of memory in run {run}"),
@@ -503,9 +511,10 @@ fn cause(page: &mut String, story: &SessionStory, oom: &Explained, number: u32) 
         OomOutcome::Fatal | OomOutcome::Unknown => "",
     };
     let at = clock_face(incident.at.since(Moment::ZERO));
+    let more = more_like_it(alike).map_or(String::new(), |words| format!("; {words}"));
     let _ = writeln!(
         page,
-        "<section class=\"cause\" id=\"oom{number}\">\n<h2>{}</h2>\n<p class=\"dim\">at {}{caught}</p>",
+        "<section class=\"cause\" id=\"oom{number}\">\n<h2>{}</h2>\n<p class=\"dim\">at {}{caught}{more}</p>",
         text(&heading),
         text(&at)
     );

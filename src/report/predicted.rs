@@ -31,8 +31,12 @@ pub struct PredictedBatches {
     pub needs: Vec<(u64, BatchNeed)>,
     /// The sessions that it is predicted from.
     pub sources: Vec<String>,
-    /// What PyTorch could reserve on the GPU that was recorded last, if nobody else uses it.
+    /// What PyTorch could reserve on the GPU that was recorded last, if nobody else uses it; no more than a limit that it had.
     pub room: Option<Bytes>,
+    /// Whether that is a limit.
+    pub is_limited: bool,
+    /// What the recorded runs came to: "run 1, batch 8, ran out of memory".
+    pub ran: Vec<String>,
     /// How far the batch of the last recorded run could have gone, and whether its steps show that.
     pub larger: Option<(BatchRoom, bool)>,
     /// Why nothing is known, where that is so.
@@ -85,14 +89,20 @@ impl PredictedBatches {
             [one] => format!("predicted from session {one}"),
             several => format!("predicted from sessions {}", several.join(", ")),
         };
-        let room = self.room.map_or(String::new(), |room| {
-            format!("; PyTorch can have {room} of the GPU that it ran on")
-        });
+        let room = self
+            .room
+            .map_or(String::new(), |room| match self.is_limited {
+                true => format!("; it ran with a memory limit of {room}"),
+                false => format!("; PyTorch can have {room} of the GPU that it ran on"),
+            });
         let mut blocks = vec![
             DocumentBlock::heading(self.command.as_str()),
             DocumentBlock::Table(rows.collect()),
             DocumentBlock::detail(format!("{from}{room}")),
         ];
+        if !self.ran.is_empty() {
+            blocks.push(DocumentBlock::detail(self.ran.join("; ")));
+        }
         let has_partial =
             |need: &(u64, BatchNeed)| matches!(need.1, BatchNeed::Extrapolated { .. });
         if self.needs.iter().any(has_partial) {
@@ -174,6 +184,8 @@ mod tests {
             ],
             sources: vec!["20260301-090000-python".into()],
             room: Some(Bytes::gib(23)),
+            is_limited: false,
+            ran: Vec::new(),
             larger: None,
             why_unknown: String::new(),
         };
@@ -202,6 +214,8 @@ mod tests {
                 command: said.command.clone(),
                 sources: Vec::new(),
                 room: said.room,
+                is_limited: false,
+                ran: Vec::new(),
                 why_unknown: String::new(),
             };
             let text = said.text();
@@ -221,6 +235,24 @@ mod tests {
             );
             assert!(row("batch 24").contains(", won't fit;"), "{text}");
         }
+        let limited = PredictedBatches {
+            needs: vec![(8, within(10.0))],
+            room: Some(Bytes::gib(8)),
+            is_limited: true,
+            ran: vec!["run 1, batch 8, ran out of memory".into()],
+            command: said.command.clone(),
+            sources: said.sources.clone(),
+            larger: None,
+            why_unknown: String::new(),
+        };
+        let text = limited.text();
+        assert!(text.contains("won't fit"), "{text}");
+        assert!(
+            text.ends_with(
+                "; it ran with a memory limit of 8.00 GiB\n  run 1, batch 8, ran out of memory\n"
+            ),
+            "{text}"
+        );
         let nothing = PredictedBatches {
             needs: vec![(8, BatchNeed::Unknown)],
             why_unknown: "no run is recorded".into(),

@@ -58,6 +58,14 @@ impl SessionStory {
         self.state.run()?.host_at_peak.as_deref()
     }
 
+    /// " in run 2", where there are several: behind what is told of the last one alone.
+    pub(super) fn of_last_run(&self) -> String {
+        match self.state.runs.last() {
+            Some(run) if self.state.runs.len() > 1 => format!(" in run {}", run.number),
+            Some(_) | None => String::new(),
+        }
+    }
+
     /// To be called after the last event.
     pub fn finish(mut self) -> SessionStory {
         self.explain_current_run();
@@ -79,6 +87,36 @@ impl SessionStory {
     pub fn ooms_of(&self, number: RunNumber) -> impl Iterator<Item = &Explained> {
         let of_run = move |oom: &&Explained| oom.run.as_ref().map(|(run, _)| *run) == Some(number);
         self.ooms.iter().filter(of_run)
+    }
+
+    /// The OOMs in order, of those that a process caught one after the other, with one cause, the last alone, or the one that ended
+    /// the run; and those that are like it.
+    pub fn grouped(&self) -> Vec<(&Explained, Vec<&Explained>)> {
+        let mut groups: Vec<Vec<&Explained>> = Vec::new();
+        let alike = |one: &Explained, other: &Explained| {
+            let run = |oom: &Explained| oom.run.as_ref().map(|(number, _)| *number);
+            let cause = |oom: &Explained| oom.findings.first().map(|found| found.cause);
+            let who = |oom: &Explained| (oom.incident.pid, oom.incident.rank);
+            run(one) == run(other) && cause(one) == cause(other) && who(one) == who(other)
+        };
+        for oom in &self.ooms {
+            match groups.iter_mut().find(|group| alike(group[0], oom)) {
+                Some(group) => group.push(oom),
+                None => groups.push(vec![oom]),
+            }
+        }
+        let of_run = |oom: &Explained| {
+            let number = oom.run.as_ref().map(|(number, _)| *number)?;
+            self.decisive(self.state.run_numbered(number)?)
+        };
+        let each = groups.into_iter().map(|mut group| {
+            let ended = of_run(group[0]);
+            let at =
+                (group.iter()).position(|oom| ended.is_some_and(|end| std::ptr::eq(*oom, end)));
+            let main = group.remove(at.unwrap_or(group.len() - 1));
+            (main, group)
+        });
+        each.collect()
     }
 
     /// The OOM of a run that matters most: the one that ended it.
@@ -251,6 +289,17 @@ impl SessionStory {
     pub fn length(&self) -> Duration {
         self.state.now.since(crate::units::Moment::ZERO)
     }
+}
+
+/// "24 more like it: 18 MiB to 266 MiB requested"; nothing where there is none.
+pub(super) fn more_like_it(alike: &[&Explained]) -> Option<String> {
+    let asked = alike.iter().filter_map(|oom| oom.incident.requested());
+    let asked = match (asked.clone().min(), asked.max()) {
+        (Some(least), Some(most)) if least < most => format!(": {least} to {most} requested"),
+        (Some(bytes), _) => format!(": {bytes} requested"),
+        (None, _) => String::new(),
+    };
+    (!alike.is_empty()).then(|| format!("{} more like it{asked}", alike.len()))
 }
 
 /// "at most 1.20 GiB of RAM of its own". What others on the machine have is not the training's. `None` where that was not told apart.

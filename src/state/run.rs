@@ -366,6 +366,16 @@ impl Run {
         ended_well && self.oom_count == 0
     }
 
+    /// Whether it trained, to its end or until it was stopped, and did not run out of memory.
+    pub fn trained_well(&self) -> bool {
+        let ended_well = match self.outcome() {
+            RunOutcome::Finished | RunOutcome::Stopped => true,
+            RunOutcome::Failed(_) => self.measured.is_some(),
+            RunOutcome::Running | RunOutcome::TrainedNothing | RunOutcome::OutOfMemory => false,
+        };
+        ended_well && self.oom_count == 0 && self.steps() > 0
+    }
+
     pub fn outcome(&self) -> RunOutcome {
         match self.ended {
             None if self.broke_off => RunOutcome::OutOfMemory,

@@ -203,7 +203,7 @@ pub(super) fn draw(canvas: &mut Canvas, state: &State, device: &DeviceState, cho
             width: legend_width(area),
             ..plot
         };
-        let figures = Figures::new(device.capacity);
+        let figures = Figures::of(device);
         let overlay = laid_over.and_then(|overlay| overlay.label(cursor));
         let labels = labels(&curves, &rules, overlay, moment_of_last(state, device));
         draw_legend(&mut canvas.at(gutter), labels, &scale, figures);

@@ -106,11 +106,16 @@ fn environment(theme: &Theme, change: &Change) -> Vec<DiffWord> {
     let name = name.to_string_lossy();
     vec![match (from, to) {
         (Some(from), Some(to)) => {
-            let arrow = theme.glyphs.arrow;
-            piece(
-                format!("{name}={}{arrow}{}", shown(from), shown(to)),
-                DiffKind::New,
-            )
+            let (arrow, from, to) = (theme.glyphs.arrow, shown(from), shown(to));
+            // A list that has got one more.
+            let more = to
+                .strip_prefix(&from)
+                .and_then(|more| more.strip_prefix(','));
+            let value = match more {
+                Some(more) => format!("{from},+{more}"),
+                None => format!("{from}{arrow}{to}"),
+            };
+            piece(format!("{name}={value}"), DiffKind::New)
         }
         (None, Some(to)) => piece(format!("+{name}={}", shown(to)), DiffKind::New),
         (_, None) => piece(format!("{}{name}", theme.glyphs.minus), DiffKind::Gone),
@@ -207,6 +212,24 @@ mod tests {
             let changes = difference(&old, &new);
             assert_eq!(joined(&brief(&theme, Some(&old), &changes)), brief_text);
         }
+    }
+
+    #[test]
+    fn of_a_list_only_what_is_new_is_marked() {
+        let theme = Theme::full();
+        let mut old = CommandLine::typed("x");
+        old.set_env("CONF", Some(Word::from("limit:0.1")));
+        let mut new = old.clone();
+        new.set_env("CONF", Some(Word::from("limit:0.1,grow:True")));
+        assert_eq!(
+            joined(&whole(&theme, &old, &new)),
+            "CONF=limit:0.1,+grow:True x"
+        );
+        new.set_env("CONF", Some(Word::from("limit:1.0")));
+        assert_eq!(
+            joined(&whole(&theme, &old, &new)),
+            "CONF=limit:0.1→limit:1.0 x"
+        );
     }
 
     #[test]

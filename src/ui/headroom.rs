@@ -204,7 +204,7 @@ fn headroom_pieces(
     device: &DeviceState,
 ) -> Vec<HeadroomFigure> {
     let state = scene.state;
-    let figures = Figures::new(device.capacity);
+    let figures = Figures::of(device);
     if let Some((run, at)) = state.run().and_then(|run| Some((run, run.ended?.0))) {
         return pieces_after(run, at, device, figures, fitted, scene);
     }
@@ -300,7 +300,7 @@ fn headroom_pieces(
 
 /// The pieces for the cursor's column: what each quantity is drawn from and to in it.
 fn pieces_at(state: &State, device: &DeviceState, pointed: &Pointed) -> Vec<HeadroomFigure> {
-    let figures = Figures::new(device.capacity);
+    let figures = Figures::of(device);
     let (from, to) = (pointed.from, pointed.to);
     let time = clock_face(state.since_start(from));
     let mut pieces = vec![HeadroomFigure::new(format!("at {time}"), Tone::Accent)];

@@ -4,7 +4,7 @@ use super::action::{Action, ActionReach, StepMove};
 use super::keymap::{self, InputMode, Key};
 use super::layout::{arranged, layout_of};
 use super::pane::Pane;
-use super::scene::{Scene, Subject};
+use super::scene::{Scene, ShownRun, Subject};
 use super::step::choice;
 use super::step::traced::StepView;
 use super::theme::UNICODE;
@@ -62,9 +62,13 @@ pub(super) fn in_dialog(asked: Action, view: &View, scene: &Scene) -> Option<Str
         (Action::Combine, _) if scene.can_relaunch() => {
             "nothing to combine here: select a remedy, or press its key".into()
         }
+        (Action::NextSection, _) => "open the details first: d".into(),
         (_, Subject::Elsewhere(_)) => ONLY_WATCHED.into(),
         (_, Subject::Recording(_)) if scene.can_relaunch() => NOT_IN_DIALOG.into(),
-        (_, Subject::Recording(_)) => STARTED_FROM_HERE.into(),
+        (_, Subject::Recording(replay)) => match replay.shown {
+            ShownRun::Earlier(_) => STARTED_FROM_HERE.into(),
+            ShownRun::Last | ShownRun::Unknown => NOT_IN_DIALOG.into(),
+        },
         (_, Subject::Own) => {
             let waiting = scene.waiting.unwrap_or("the program is still ending");
             format!("not now: {waiting}")

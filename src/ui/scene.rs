@@ -6,7 +6,7 @@ use crate::forecast::{BatchRoom, NoRoom};
 use crate::recognize::LaunchEnvironment;
 use crate::remedy::{EditedNeed, Plan, Remedy, RemedyId, UndoneRemedy};
 use crate::state::{RunOutcome, State};
-use crate::units::{Moment, RunNumber};
+use crate::units::{Bytes, Moment, RunNumber};
 use std::path::Path;
 use std::time::Duration;
 
@@ -180,9 +180,43 @@ pub enum ShownRun {
     /// The last one, which has ended: its command can be started from here.
     Last,
     /// One that others followed, up to this one.
-    Earlier(RunNumber),
+    Earlier(LaterRun),
     /// That is not known yet, or the last one has not ended.
     Unknown,
+}
+
+/// A recording's last run, for whoever looks at an earlier one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaterRun {
+    pub number: RunNumber,
+    /// Whether it trained and did not run out of memory.
+    pub ran: Option<RanWell>,
+}
+
+/// What became of a run that trained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RanWell {
+    pub batch: Option<u64>,
+    pub steps: u64,
+    pub peak: Bytes,
+}
+
+impl LaterRun {
+    /// "run 2, batch 8, ran 12 steps: peak 762 MiB"
+    pub fn words(self) -> String {
+        let number = self.number;
+        let Some(ran) = self.ran else {
+            return format!("run {number} followed");
+        };
+        let batch = ran
+            .batch
+            .map_or(String::new(), |batch| format!(", batch {batch},"));
+        let steps = match ran.steps {
+            1 => "1 step".to_string(),
+            steps => format!("{steps} steps"),
+        };
+        format!("run {number}{batch} ran {steps}: peak {}", ran.peak)
+    }
 }
 
 /// Whether a replay has the program's output.

@@ -386,7 +386,7 @@ pub(super) fn draw_smallest(canvas: &mut Canvas, view: &View, scene: &Scene) {
         pen.text("read-only ", Tone::Warning);
     }
     if let Some(device) = view.device(state) {
-        let figures = Figures::new(device.capacity);
+        let figures = Figures::of(device);
         let reserved = || device.recently_reserved(state, state.now);
         let held = device.used.current().or_else(reserved);
         let held = held.map_or("?".to_string(), |bytes| figures.gib(bytes));

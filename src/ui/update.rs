@@ -530,6 +530,9 @@ fn step_standout(view: &mut View, scene: &Scene) {
 
 fn open_oom(view: &mut View, scene: &Scene) {
     if let Some(run) = scene.state.run() {
+        // What stands around the dialog is of the same rank.
+        select_device_of_oom(view, scene.state);
+        choice::follow(view, scene);
         view.dialog = Some(Dialog::Oom(OomDialog::new(run.number, scene)));
     }
 }

@@ -25,9 +25,20 @@ impl Figures {
         }
     }
 
+    /// Of a device, or of the limit below it that the process has.
+    pub fn of(device: &DeviceState) -> Figures {
+        let room = device.capacity.into_iter().chain(device.limit).min();
+        Figures::new(room)
+    }
+
     /// In GiB, without the unit.
     pub fn gib(self, bytes: Bytes) -> String {
-        format!("{:.*}", self.decimals, bytes.as_gib())
+        // What is far above a limit needs no hundredths, and has no room for them.
+        let decimals = match bytes < Bytes::gib(100) {
+            true => self.decimals,
+            false => self.decimals.min(1),
+        };
+        format!("{:.*}", decimals, bytes.as_gib())
     }
 
     /// Right-aligned in five columns (`141.0`); `?` if unknown.

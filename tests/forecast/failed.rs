@@ -26,6 +26,7 @@ impl Failed {
             gradients: None,
             lines_known: None,
             lines_alike: None,
+            limit_line: None,
             pid: Pid(7),
             device: 0,
             requested: gib(self.requested),

@@ -6,7 +6,7 @@ use crate::frames::offers::{candidates, in_ram, ran_before, remedies, with_sampl
 use crate::frames::steps;
 use crate::frames::story::{Shape, Story, clauses};
 use crate::frames::undone;
-use oomph::diagnosis::{Cause, LittleUse};
+use oomph::diagnosis::{Cause, LittleUse, RequestPlace};
 use oomph::event::{
     EventKind, Exit, HostKill, HostProcess, HostRole, Level, LoaderSettings, Note, ProbeGone,
     ProcessHost,
@@ -783,6 +783,11 @@ fn oom_limit() -> Story {
             "The card has 11.3 GiB free. The limit is set by set_per_process_memory_fraction, or \
              by per_process_memory_fraction in the allocator's settings.",
         );
+    let asking = RequestPlace {
+        own: "train.py:88 forward".into(),
+        called: Some("mlp".into()),
+    };
+    story.findings[0].request = Some((crate::frames::story::gib(1.2), asking));
     story
 }
 

@@ -12,10 +12,10 @@ use oomph::ui::ActionReach;
 use oomph::ui::keymap::{self, InputMode};
 use oomph::ui::theme::UNICODE;
 use oomph::ui::{
-    Action, Effect, Pace, RecordedOutput, Replay, ReplayControl, SeekTarget, ShownRun, Subject,
-    Theme, View,
+    Action, Effect, LaterRun, Pace, RanWell, RecordedOutput, Replay, ReplayControl, SeekTarget,
+    ShownRun, Subject, Theme, View,
 };
-use oomph::units::{Moment, RunNumber};
+use oomph::units::{Bytes, Moment, RunNumber};
 use ratatui::crossterm::event::{
     KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
@@ -358,10 +358,26 @@ fn a_replay_of_an_earlier_run_names_no_command_that_goes_by_the_last() {
     story.subject = played(ShownRun::Unknown);
     let text = dialog(&story);
     assert!(text.contains("oomph again"), "{text}");
-    story.subject = played(ShownRun::Earlier(RunNumber(2)));
+    let later = |ran| {
+        ShownRun::Earlier(LaterRun {
+            number: RunNumber(2),
+            ran,
+        })
+    };
+    story.subject = played(later(None));
     let text = dialog(&story);
-    assert!(text.contains("run 2 followed"), "{text}");
+    assert!(text.contains("run 2 followed · } shows it"), "{text}");
     assert!(!text.contains("oomph again"), "{text}");
+    // What it came to stands before what was expected of this one.
+    let ran = RanWell {
+        batch: Some(8),
+        steps: 12,
+        peak: Bytes::mib(762),
+    };
+    story.subject = played(later(Some(ran)));
+    let text = dialog(&story);
+    let said = text.find("run 2, batch 8, ran 12 steps: peak 762 MiB · } shows it");
+    assert!(said.is_some() && said < text.find("expected"), "{text}");
 }
 
 #[test]

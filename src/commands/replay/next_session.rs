@@ -3,10 +3,10 @@
 
 use crate::command::{CommandLine, MASK, Word};
 use crate::query::told::read_state;
-use crate::remedy::RemedyId;
-use crate::state::State;
-use crate::ui::ShownRun;
-use crate::units::RunNumber;
+use crate::recognize::{LaunchEnvironment, WorkloadKey};
+use crate::remedy::{Availability, Remedy, RemedyId};
+use crate::state::{Run, State};
+use crate::ui::{LaterRun, RanWell, ShownRun};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -80,10 +80,41 @@ impl NextSession {
     }
 }
 
-/// The number of a recording's last run, where that has ended: read beside the loop, since recordings may be long.
+/// A recording's last run, where that has ended: read beside the loop, since recordings may be long.
 pub(super) struct LastRun {
-    asked: Option<mpsc::Receiver<Option<RunNumber>>>,
-    found: Option<RunNumber>,
+    asked: Option<mpsc::Receiver<Option<FoundRun>>>,
+    found: Option<FoundRun>,
+}
+
+struct FoundRun {
+    run: LaterRun,
+    /// The remedies that it was started with, by their titles.
+    remedies: Vec<String>,
+}
+
+impl FoundRun {
+    fn last_of(state: &State) -> Option<FoundRun> {
+        let run = state.run().filter(|run| run.ended.is_some())?;
+        Some(FoundRun {
+            run: LaterRun {
+                number: run.number,
+                ran: run.trained_well().then(|| ran_well(state, run)).flatten(),
+            },
+            remedies: run.remedies.clone(),
+        })
+    }
+}
+
+fn ran_well(state: &State, run: &Run) -> Option<RanWell> {
+    let launch = LaunchEnvironment {
+        told: state.knobs.as_ref(),
+        ..LaunchEnvironment::default()
+    };
+    Some(RanWell {
+        batch: WorkloadKey::new(&run.command, &launch).batch,
+        steps: run.steps(),
+        peak: run.peak()?,
+    })
 }
 
 impl LastRun {
@@ -94,8 +125,7 @@ impl LastRun {
         let thread = std::thread::Builder::new().name("last run".into());
         let _ = thread.spawn(move || {
             let state = read_state(&file).ok();
-            let last = state.as_ref().and_then(State::run);
-            let _ = sender.send(last.filter(|run| run.ended.is_some()).map(|run| run.number));
+            let _ = sender.send(state.as_ref().and_then(FoundRun::last_of));
         });
         LastRun {
             asked: Some(receiver),
@@ -106,20 +136,39 @@ impl LastRun {
     /// Takes what was found; whether there is something new to draw.
     pub fn take(&mut self) -> bool {
         let found = self.asked.as_ref().and_then(|asked| asked.try_recv().ok());
-        if found.is_some() {
+        let is_new = found.is_some();
+        if is_new {
             self.asked = None;
             self.found = found.flatten();
         }
-        found.is_some()
+        is_new
     }
 
     /// Which of the recording's runs this is, at its end.
     pub fn shown(&self, state: &State) -> ShownRun {
         let shown = state.run().filter(|run| run.ended.is_some());
-        match (shown, self.found) {
-            (Some(run), Some(last)) if run.number == last => ShownRun::Last,
-            (Some(_), Some(last)) => ShownRun::Earlier(last),
+        match (shown, &self.found) {
+            (Some(run), Some(last)) if run.number == last.run.number => ShownRun::Last,
+            (Some(_), Some(last)) => ShownRun::Earlier(last.run),
             (None, _) | (_, None) => ShownRun::Unknown,
+        }
+    }
+
+    /// Of remedies of an earlier run, says of those that the last one ran with that they could be had, whatever is in the way
+    /// where the recording is looked at.
+    pub fn correct(&self, shown: &State, remedies: &mut [Remedy]) {
+        let Some(last) = self.found.as_ref().filter(|last| last.run.ran.is_some()) else {
+            return;
+        };
+        let number = last.run.number;
+        if shown.run().is_none_or(|run| run.number >= number) {
+            return;
+        }
+        for remedy in remedies {
+            if !remedy.is_offered() && last.remedies.contains(&remedy.title) {
+                let reason = format!("run {number} ran with it");
+                remedy.availability = Availability::NotOffered(reason.into());
+            }
         }
     }
 }

@@ -108,8 +108,6 @@ impl RemedyPredictor<'_> {
             if on_card.retries {
                 expectation.words.push("; ", RETRIES);
             }
-            let reserved = on_card.reserved.shown();
-            expectation.words.push("; ", format!("reserves {reserved}"));
         }
         if let Some(deciding) = self.model.decided_by(target) {
             let whose = self.beside.words(deciding);

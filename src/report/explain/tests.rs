@@ -191,6 +191,7 @@ fn what_held_the_memory_is_named_line_by_line() {
         zero: None,
         lines_known: None,
         lines_alike: None,
+        limit_line: None,
         pid: Pid(5),
         device: 3,
         requested: Bytes::mib(512),

@@ -20,7 +20,8 @@ pub(super) fn section(page: &mut String, story: &SessionStory) {
         page,
         "<section class=\"ram\">\n<h2>RAM</h2>\n<p>{}</p>",
         text(&format!(
-            "At most {} of {} ({}), at {}.",
+            "In use{}: at most {} of {} ({}), at {}.",
+            story.of_last_run(),
             memory.used,
             memory.limit,
             memory.limited_by.words(),

@@ -152,6 +152,7 @@ pub(crate) fn record(
         zero: None,
         lines_known: None,
         lines_alike: None,
+        limit_line: None,
         pid: Pid(pid),
         device: 0,
         requested,

@@ -299,6 +299,7 @@ pub(super) fn draw_marks(plot: &mut Canvas, state: &State, device: &DeviceState,
         }
     }
     draw_program_marks(plot, state, window);
+    let mut crosses = Vec::new();
     for run in &state.runs {
         for oom in &run.ooms {
             let elsewhere = oom.device.as_ref().is_some_and(|uuid| *uuid != device.uuid);
@@ -307,8 +308,28 @@ pub(super) fn draw_marks(plot: &mut Canvas, state: &State, device: &DeviceState,
                     true => (Tone::Warning, "OOM caught".to_string()),
                     false => (Tone::Wrong, format!("out of {}", oom.what())),
                 };
-                out_of_memory(plot, column, tone, &words);
+                crosses.push((column, tone, words));
             }
+        }
+    }
+    draw_crosses(plot, &crosses);
+}
+
+/// Just below the capacity's rule, where the curve ran into it. Of several near each other the last one has its words.
+fn draw_crosses(plot: &mut Canvas, crosses: &[(u16, Tone, String)]) {
+    let row = u16::from(plot.area.height > 2);
+    let theme = plot.theme;
+    for (column, tone, _) in crosses {
+        if let Some(cell) = plot.cell(*column, row) {
+            cell.set_symbol(theme.glyphs.cross)
+                .set_style(theme.style(*tone));
+        }
+    }
+    for (at, (column, tone, name)) in crosses.iter().enumerate() {
+        let end = column + 2 + columns(name);
+        let is_last = crosses[at + 1..].iter().all(|(next, ..)| *next > end);
+        if is_last {
+            words(plot, &[row], column + 2, name, *tone);
         }
     }
 }
@@ -344,17 +365,6 @@ fn named_line(plot: &mut Canvas, column: u16, name: &str) {
     }
     let bottom = plot.area.height.saturating_sub(1);
     words(plot, &[bottom, 2, 0], column + 1, name, Tone::Dim);
-}
-
-fn out_of_memory(plot: &mut Canvas, column: u16, tone: Tone, name: &str) {
-    // Just below the capacity's rule, where the curve ran into it.
-    let row = u16::from(plot.area.height > 2);
-    let theme = plot.theme;
-    if let Some(cell) = plot.cell(column, row) {
-        cell.set_symbol(theme.glyphs.cross)
-            .set_style(theme.style(tone));
-    }
-    words(plot, &[row], column + 2, name, tone);
 }
 
 /// Writes beside a mark, on the first of these rows that has no curve in the way.
@@ -620,6 +630,24 @@ mod marks_tests {
             to: Moment((from + u64::from(columns)) * 1_000_000),
             columns,
         }
+    }
+
+    #[test]
+    fn of_many_ooms_near_each_other_the_words_stand_behind_the_last() {
+        let theme = Theme::full();
+        let area = Rect::new(0, 0, 40, 4);
+        let mut buf = Buffer::empty(area);
+        let mut canvas = Canvas {
+            buf: &mut buf,
+            theme: &theme,
+            area,
+        };
+        let crosses: Vec<(u16, Tone, String)> = (3..9)
+            .map(|column| (column, Tone::Wrong, "out of memory".to_string()))
+            .collect();
+        draw_crosses(&mut canvas, &crosses);
+        let row: String = (0..40).map(|x| buf[(x, 1)].symbol()).collect();
+        assert_eq!(row.trim(), "✗✗✗✗✗✗ out of memory");
     }
 
     #[test]

@@ -315,6 +315,7 @@ fn brief(page: Page, room: usize) -> Parts {
     let below = diagnosis::below(page);
     let expected = remedies::expected(page);
     let others = [
+        remedies::later(page),
         remedies::command(page),
         remedies::kept(page),
         remedies::meanwhile(page),
@@ -346,12 +347,13 @@ fn brief(page: Page, room: usize) -> Parts {
         }
         fits
     };
+    let [later, command, kept, meanwhile] = others;
+    take(later, &mut parts.under);
     for shorter in expected {
         if take(shorter, &mut parts.under) {
             break;
         }
     }
-    let [command, kept, meanwhile] = others;
     take(command, &mut parts.under);
     take(kept, &mut parts.under);
     for paragraph in below {
@@ -397,10 +399,9 @@ fn full(page: Page, room: usize, scrolled: usize) -> Parts {
 }
 
 fn next_lines(page: Page) -> Vec<StyledLine> {
-    let mut lines = remedies::expected(page)
-        .into_iter()
-        .next()
-        .unwrap_or_default();
+    let mut lines = remedies::later(page);
+    let expected = remedies::expected(page).into_iter().next();
+    lines.extend(expected.unwrap_or_default());
     lines.extend(remedies::command(page));
     lines.extend(remedies::kept(page));
     lines.extend(remedies::meanwhile(page));

@@ -189,7 +189,7 @@ fn parts(of: &Breakdown, capacity: Option<Bytes>, between: BetweenSteps) -> Vec<
     let (rest, rest_short, rest_says) = match (of.parameters, between) {
         (Some(_), BetweenSteps::Little | BetweenSteps::Grows(_)) => ("activations + other", &["activations + other", "activ. + other", "activ."][..], FOR_BACKWARD),
         (Some(_), BetweenSteps::Much) => ("activations + kept", &["activations + kept", "activ. + kept", "activ."][..], STAYS),
-        (None, _) => ("allocated", &["allocated", "alloc"][..], FOR_BACKWARD),
+        (None, _) => ("allocated", &["allocated", "alloc"][..], "by PyTorch's tensors, not told apart yet"),
     };
     let (own, own_short, says) = match of.is_sharded {
         true => ("parameter shards", &["shards"][..], "this rank's part of the parameters"),
@@ -330,13 +330,16 @@ pub(super) fn device_figures(state: &State, device: &DeviceState) -> DeviceFigur
     }
 }
 
-/// The breakdown at the OOM that ended the run on this device.
+/// The breakdown at the OOM that ended the run, or where that was on another device at this one's own.
 fn at_oom(state: &State, device: &DeviceState, traced: Option<Bytes>) -> Option<Breakdown> {
     let run = state.run()?;
     let oom = run
         .oom()
         .filter(|_| run.outcome() == RunOutcome::OutOfMemory)?;
-    device.breakdown_at(oom, traced)
+    let mut others = run.ooms.iter().rev().filter(|oom| !oom.caught);
+    device
+        .breakdown_at(oom, traced)
+        .or_else(|| others.find_map(|oom| device.breakdown_at(oom, traced)))
 }
 
 fn moment_words(view: &View, state: &State) -> (String, Tone) {
@@ -386,7 +389,7 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, _: ListScroll) {
         area.height -= 1;
     }
     let (breakdown, _) = shown(view, state, device);
-    let figures = Figures::new(device.capacity);
+    let figures = Figures::of(device);
     let between = BetweenSteps::on(view, scene, device);
     let parts = parts(&breakdown, device.capacity, between);
     let whole = device
@@ -556,7 +559,7 @@ pub(in crate::ui) fn draw_bar(canvas: &mut Canvas, view: &View, scene: &Scene) {
     let parts = parts(&shown(view, state, device).0, device.capacity, between);
     let known: Bytes = parts.iter().filter_map(|part| part.bytes).sum();
     let whole = device.capacity.unwrap_or(known).max(known);
-    let figures = Figures::new(device.capacity);
+    let figures = Figures::of(device);
     let mut pen = canvas.pen(0);
     let mut so_far = Bytes::ZERO;
     let unknown = BreakdownPart {

@@ -138,7 +138,7 @@ struct DeviceTable<'a> {
 impl DeviceTable<'_> {
     fn draw_row(&self, mut pen: Pen, row: &DeviceRow) {
         let theme = &self.view.theme;
-        let figures = Figures::new(row.device.capacity);
+        let figures = Figures::of(row.device);
         let gone = row.rank.is_some_and(|rank| rank.disconnected.is_some());
         let text = if gone { Tone::Dim } else { Tone::Text };
         let selected = row.number == self.view.device && row.is_first;
@@ -178,7 +178,11 @@ impl DeviceTable<'_> {
         if self.used {
             // A reading from after the run's end says nothing of what the rank had.
             let is_of_run = |used: &Bytes| allocated.is_none_or(|allocated| *used >= allocated);
-            let used = figures.column(reading.and_then(|r| r.used).filter(is_of_run));
+            let read = reading.and_then(|r| r.used);
+            // Of the moment that the other figures are of.
+            let then = row.device.capacity.zip(of_device.free);
+            let used = read.map(|used| then.map_or(used, |(all, free)| all - free));
+            let used = figures.column(used.filter(is_of_run));
             pen.text(&format!("{used:>6} "), text);
         }
         pen.text(&figures.column(of_device.free), text);

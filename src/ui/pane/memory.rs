@@ -117,7 +117,7 @@ fn in_use(state: &State, device: &DeviceState) -> Option<String> {
     // Behind its end the device is empty: that says nothing of the run that is drawn.
     state.run().filter(|run| run.ended.is_none())?;
     let capacity = device.capacity?;
-    let figures = Figures::new(device.capacity);
+    let figures = Figures::of(device);
     let held = device.used.current().or(device.reserved.current())?;
     Some(format!(
         "{} of {} GiB",

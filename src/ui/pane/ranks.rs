@@ -160,7 +160,7 @@ impl RanksTable<'_> {
             .device
             .as_ref()
             .and_then(|uuid| self.state.device(uuid));
-        let figures = Figures::new(device.and_then(|device| device.capacity));
+        let figures = device.map_or(Figures::new(None), Figures::of);
         let gone = rank.disconnected.is_some();
         let text = if gone { Tone::Dim } else { Tone::Text };
         let mark = match self.is_selected(rank) {

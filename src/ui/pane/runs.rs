@@ -107,11 +107,8 @@ fn draw(canvas: &mut Canvas, view: &View, scene: &Scene, list: ListScroll) {
 fn figures_of(state: &State, run: &Run) -> Figures {
     let uuid = run.ranks.first().and_then(|rank| rank.device.as_ref());
     let device = uuid.and_then(|uuid| state.device(uuid));
-    Figures::new(
-        device
-            .or(state.devices.first())
-            .and_then(|device| device.capacity),
-    )
+    let device = device.or(state.devices.first());
+    device.map_or(Figures::new(None), Figures::of)
 }
 
 fn draw_outcome(pen: &mut Pen, theme: &Theme, run: &Run, compared: bool) {

@@ -207,6 +207,13 @@ fn of_search(
         // A method that runs has its tensor.
         return Vec::new();
     }
+    let is_whole = found.left.is_none();
+    if found.retainers.is_empty() && !is_whole {
+        let words = format!("{title}: nothing was found");
+        let mut lines = vec![StyledLine::of(words, Tone::Text)];
+        lines.extend(not_all(found, width));
+        return lines;
+    }
     let mut lines = vec![StyledLine::of(title, Tone::Text)];
     for retainer in &kept {
         lines.extend(of_retainer(retainer, width, glyphs));
@@ -218,22 +225,26 @@ fn of_search(
     for retainer in &graphs {
         lines.extend(of_retainer(retainer, width, glyphs));
     }
-    let mut rest = Vec::new();
-    if found.retainers.is_empty() && found.left.is_none() {
-        rest.push(String::from(
-            "Nothing in the program keeps more than parameters, gradients and optimizer state.",
-        ));
-    }
-    if let Some(left) = &found.left {
-        rest.push(format!("Not all was searched: {left}."));
-    }
-    for words in rest {
+    if found.retainers.is_empty() {
+        let words =
+            "Nothing in the program keeps more than parameters, gradients and optimizer state.";
         lines.extend(indented(
             "  ",
-            canvas::text(&words, width.saturating_sub(2), Tone::Dim),
+            canvas::text(words, width.saturating_sub(2), Tone::Dim),
         ));
     }
+    lines.extend(not_all(found, width));
     lines
+}
+
+/// Why a search has not seen all.
+fn not_all(found: &Retainers, width: u16) -> Vec<StyledLine> {
+    let Some(left) = &found.left else {
+        return Vec::new();
+    };
+    let words = format!("Not all was searched: {left}.");
+    let text = canvas::text(&words, width.saturating_sub(2), Tone::Dim);
+    indented("  ", text)
 }
 
 fn of_retainer(retainer: &Retainer, width: u16, glyphs: &'static Glyphs) -> Vec<StyledLine> {

@@ -30,7 +30,36 @@ pub(super) fn follow_device(view: &mut View, state: &State) {
 }
 
 pub(super) fn select_device_of_oom(view: &mut View, state: &State) {
-    let device = state.oom().and_then(|oom| oom.device.as_ref());
+    let device = (state.explained_oom()).and_then(|oom| oom.device.as_ref());
     let at = device.and_then(|uuid| state.devices.iter().position(|d| d.uuid == *uuid));
     view.device = at.unwrap_or(view.device);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::EventKind;
+    use crate::state::tests::staged::{StagedSession, gib, hello, reading, record, started, uuid};
+    use crate::ui::theme::Theme;
+
+    #[test]
+    fn what_stands_around_the_dialog_is_of_its_device() {
+        let mut scene = StagedSession::default();
+        scene.add(0.0, started(1, 10, "torchrun train.py"));
+        for device in [0, 1] {
+            let mut seen = reading(&[]);
+            (seen.uuid, seen.index) = (uuid(device), device);
+            scene.add(0.5, EventKind::Device(seen));
+        }
+        scene.add(1.0, hello(1, 100, Some(0)));
+        scene.add(1.0, hello(1, 101, Some(1)));
+        let mut out = record(101, gib(22.0), gib(22.0), gib(3.0), gib(0.1));
+        out.device = 1;
+        scene.add(3.0, EventKind::Oom(out));
+        let mut view = View::new(Theme::full(), 100, 30);
+        let shown = Scene::of(&scene.state);
+        view.open_remedies(&shown);
+        let device = view.device(&scene.state).expect("a device");
+        assert_eq!(device.uuid, uuid(1));
+    }
 }

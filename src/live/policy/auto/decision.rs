@@ -164,6 +164,7 @@ impl AutoOptions {
                 | RemedyId::PersistentWorkers
                 | RemedyId::SharingStrategy
                 | RemedyId::HostLimit
+                | RemedyId::NoLimit
                 | RemedyId::Wait
                 | RemedyId::StopLeftover
                 | RemedyId::Together

@@ -162,6 +162,7 @@ rehearse/ After an OOM in the first steps, to know what another batch or a remed
 oom/ When memory has run out:
 
     observer       the record of an OOM
+    limit          the program's line that limits its memory
     optimizer      what the optimizer's step needs, by its class, settings and bytes
     uncaught       whether the process ends by it
     outputs        what layers of a running forward have made, by the autograd graph

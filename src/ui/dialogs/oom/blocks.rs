@@ -2,7 +2,7 @@
 
 use super::Page;
 use crate::anatomy::{Category, KEPT};
-use crate::diagnosis::{EarlierSearch, PartOfLeak};
+use crate::diagnosis::{EarlierSearch, PartOfLeak, RequestPlace};
 use crate::document::{
     DocumentBlock, Figure, Heading, KnownLines, MemoryHolder, Sentence, Tree, Voice,
 };
@@ -186,6 +186,30 @@ fn held(page: Page, held: &MemoryHolder) -> Vec<StyledLine> {
         lines.extend(canvas::labelled("    ", &says, page.width));
     }
     lines
+}
+
+/// `80 MiB requested at utils.py:14 concat_elu → elu`; of the line that has the most memory: `80 MiB requested at utils.py:14
+/// concat_elu, which has 1.56 of 4.62 GiB`.
+pub(super) fn request(
+    page: Page,
+    (bytes, asking): &(Bytes, RequestPlace),
+    has: Option<&MemoryHolder>,
+) -> Vec<StyledLine> {
+    let oom = page.scene.state.run().and_then(Run::explained_oom);
+    let has = has.zip(oom.and_then(|oom| oom.allocated()));
+    let place = match has {
+        Some(_) => asking.own.clone(),
+        None => asking.path("→"),
+    };
+    let mut parts = vec![
+        (format!("{bytes} requested at "), Tone::Text),
+        (spelled(page, &place), Tone::Accent),
+    ];
+    if let Some((line, all)) = has {
+        let part = part_of(line.bytes, all, "of");
+        parts.push((format!(", which has {part}"), Tone::Text));
+    }
+    canvas::labelled("", &parts, page.width)
 }
 
 /// `scenarios.py:41 losses: list of 18  keeps 21.3 GiB alive`; `earlier` says when that was found, if it was long

@@ -4,9 +4,11 @@
 use super::remedies::{need, unexplained};
 use super::{Page, blocks, title_parts};
 use crate::anatomy::StepAnatomy;
-use crate::diagnosis::{EarlierSearch, Finding, Phrase};
+use crate::diagnosis::{Cause, EarlierSearch, Finding, Phrase, RequestPlace};
 use crate::document::markdown::{code, markdown as list};
-use crate::document::{self, DocumentBlock, Figure, FigureSum, Relaunch, SumOf, Tree};
+use crate::document::{
+    self, DocumentBlock, Figure, FigureSum, MemoryHolder, Relaunch, SumOf, Tree,
+};
 use crate::event::{NvmlState, Retainers, SourceLine, as_typed};
 use crate::remedy::Remedy;
 use crate::state::{OomIncident, Run};
@@ -74,9 +76,51 @@ pub(super) fn below(page: Page) -> Vec<Vec<StyledLine>> {
     } else {
         let mut largest = largest_lines(page.scene, 1);
         document::leave_out_source(&mut largest);
-        paragraphs.push(blocks::lines(page, &largest));
+        let line = largest.iter().find_map(|block| match block {
+            DocumentBlock::Tree(Tree::Lines(lines)) => lines.first(),
+            _ => None,
+        });
+        match finding.and_then(|finding| asked(finding, line)) {
+            Some((request, Beside::Largest)) => {
+                paragraphs.push(blocks::request(page, request, None));
+                paragraphs.push(blocks::lines(page, &largest));
+            }
+            Some((request, Beside::Nothing)) => {
+                paragraphs.push(blocks::request(page, request, None));
+            }
+            Some((request, Beside::ItsOwn)) => {
+                paragraphs.push(blocks::request(page, request, line));
+            }
+            None => paragraphs.push(blocks::lines(page, &largest)),
+        }
     }
     paragraphs
+}
+
+/// What stands beside the request that failed.
+enum Beside {
+    /// The line with the most memory.
+    Largest,
+    /// What the requesting line has, which has the most.
+    ItsOwn,
+    Nothing,
+}
+
+/// The request that failed, where it says more than the line with the most memory: below a limit there is no full GPU that would
+/// explain it, and a single request may be more than all that a line has.
+fn asked<'f>(
+    finding: &'f Finding,
+    largest: Option<&MemoryHolder>,
+) -> Option<(&'f (Bytes, RequestPlace), Beside)> {
+    let request = finding.request.as_ref()?;
+    let (bytes, asking) = request;
+    match largest {
+        Some(line) if *bytes > line.bytes => Some((request, Beside::Nothing)),
+        _ if finding.cause != Cause::Limit => None,
+        Some(line) if line.place == asking.own => Some((request, Beside::ItsOwn)),
+        Some(_) => Some((request, Beside::Largest)),
+        None => Some((request, Beside::Nothing)),
+    }
 }
 
 /// All that is known, and at which lines its sections begin, with their headings.

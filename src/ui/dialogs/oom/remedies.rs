@@ -2,13 +2,15 @@
 //! next command as a diff, and what happens until something is chosen.
 
 use super::Page;
+use crate::command::{CommandLine, Word};
 use crate::diagnosis::{Finding, Phrase};
+use crate::event::ALLOCATOR_VARIABLES;
 use crate::remedy::{self, Availability, Expectation, FitVerdict, Remedy, RemedyId};
 use crate::state::{Run, RunOutcome};
 use crate::ui::canvas::{self, StyledLine, columns};
 use crate::ui::dialog::{Details, OomDialog};
 use crate::ui::difference;
-use crate::ui::scene::{Scene, ShownRun, Subject};
+use crate::ui::scene::{LaterRun, Scene, ShownRun, Subject};
 use crate::ui::theme::Tone;
 use crate::units::{Bytes, Moment, clock_face};
 use std::time::Duration;
@@ -417,6 +419,8 @@ pub(super) fn expected(page: Page) -> Vec<Vec<StyledLine>> {
         ([one], _) => return of_one(page, one),
         ([], Some(selected)) => return of_one(page, selected),
         ([], None) if is_code_next(scene) => return in_code(page),
+        // That has been tried.
+        ([], None) if later_run(scene).is_some_and(|later| later.ran.is_some()) => Vec::new(),
         ([], None) => {
             let mut offered = scene.remedies.iter().filter(|remedy| remedy.is_offered());
             let words = match offered.any(|remedy| remedy.id.is_candidate()) {
@@ -582,6 +586,7 @@ pub(super) fn command(page: Page) -> Vec<StyledLine> {
     let (Some(now), Some(next)) = (scene.command, scene.planned(&show)) else {
         return Vec::new();
     };
+    let now = &with_inherited(scene, now, &next);
     let pieces = if width < WIDTH_FOR_WHOLE {
         let (now, next) = (now.without_secrets(), next.without_secrets());
         let changes = crate::command::difference(&now, &next);
@@ -594,6 +599,25 @@ pub(super) fn command(page: Page) -> Vec<StyledLine> {
         [(word.text, tone), (String::from(" "), Tone::Text)]
     });
     page.labelled(label, parts.collect())
+}
+
+/// The command with the allocator's settings that it inherited, where the next one has them typed: what was set is no change.
+fn with_inherited(scene: &Scene, now: &CommandLine, next: &CommandLine) -> CommandLine {
+    let mut now = now.clone();
+    let ranks = scene.state.run().map_or(&[][..], |run| &run.ranks);
+    let inherited = ranks
+        .iter()
+        .find_map(|rank| rank.hello.alloc_conf.as_deref());
+    let is_set = |name| now.env_value(name).is_some();
+    if let Some(inherited) = inherited.filter(|settings| !settings.is_empty())
+        && !ALLOCATOR_VARIABLES.into_iter().any(is_set)
+    {
+        let set_next = ALLOCATOR_VARIABLES.into_iter();
+        for name in set_next.filter(|name| next.env_value(*name).is_some()) {
+            now.set_env(name, Some(Word::from(inherited)));
+        }
+    }
+    now
 }
 
 /// What the details have that the brief dialog has not.
@@ -635,6 +659,31 @@ pub(super) fn kept(page: Page) -> Vec<StyledLine> {
     }
 }
 
+/// The last run of a recording of which an earlier one is shown.
+fn later_run(scene: &Scene) -> Option<LaterRun> {
+    match scene.subject {
+        Subject::Recording(replay) => match replay.shown {
+            ShownRun::Earlier(last) => Some(last),
+            ShownRun::Last | ShownRun::Unknown => None,
+        },
+        Subject::Own | Subject::Elsewhere(_) => None,
+    }
+}
+
+/// What a recording has behind the run that ran out of memory.
+pub(super) fn later(page: Page) -> Vec<StyledLine> {
+    let Some(last) = later_run(page.scene) else {
+        return Vec::new();
+    };
+    let tone = if last.ran.is_some() {
+        Tone::Good
+    } else {
+        Tone::Text
+    };
+    let rest = format!("{}}} shows it", page.theme.glyphs.separator);
+    page.labelled("then", vec![(last.words(), tone), (rest, Tone::Dim)])
+}
+
 /// What happens until a key is pressed.
 pub(super) fn meanwhile(page: Page) -> Vec<StyledLine> {
     let scene = page.scene;
@@ -663,13 +712,7 @@ pub(super) fn meanwhile(page: Page) -> Vec<StyledLine> {
             return page.labelled("now", vec![(words, Tone::Dim)]);
         }
         (Subject::Recording(replay), Some(_)) => match replay.shown {
-            ShownRun::Earlier(last) => {
-                let words = format!(
-                    "run {last} followed; what is started again is the command of that one{}",
-                    behind(page)
-                );
-                return page.labelled("now", vec![(words, Tone::Dim)]);
-            }
+            ShownRun::Earlier(_) => return Vec::new(),
             ShownRun::Last | ShownRun::Unknown => return again(page),
         },
         (Subject::Own | Subject::Recording(_), None) => return Vec::new(),

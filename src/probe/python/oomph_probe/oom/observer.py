@@ -12,7 +12,7 @@ import time
 from ..common import errors, frames, phases, signals
 from ..live import snapshot
 from ..rehearse.rehearsals import REHEARSED
-from . import checkpoint, gathering, operands, optimizer, progress, zero
+from . import checkpoint, gathering, limit, operands, optimizer, progress, zero
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ FULL_EVERY = 5.0
 PLACES = 32
 # The parts that are slow to collect.
 EXPENSIVE = ("largest_free", "free_blocks", "private_pools", "lines", "growing", "progress", "model", "optimizer",
-    "gathering", "loading", "zero", "gradients",
+    "gathering", "loading", "zero", "gradients", "limit_line",
 )
 
 
@@ -198,8 +198,8 @@ class Records:
     def take(self, device: int, requested: int, total: int, free: int) -> Line:
         """The line of one."""
         reading = self.allocator.read(device)
-        limit = self.limit(device, total)
-        sample = self.allocator.sample(self.pid, device, reading, limit, is_exact=True)
+        cap = self.limit(device, total)
+        sample = self.allocator.sample(self.pid, device, reading, cap, is_exact=True)
         record: Line = {
             "event": "oom",
             "pid": self.pid,
@@ -210,8 +210,8 @@ class Records:
             "sample": {name: sample[name] for name in sample if name != "event"},
             "step": self.steps.count,
         }
-        if limit is not None:
-            record["limit"] = limit
+        if cap is not None:
+            record["limit"] = cap
         if self.recording is not None:
             self.recording.policy.record_always()
         self.seen += 1
@@ -229,7 +229,7 @@ class Records:
                 record,
                 device,
                 (self.add_snapshot, self.add_progress, self.add_optimizer, self.add_loading, self.add_zero,
-                 self.add_gradients),
+                 self.add_gradients, self.add_limit_line),
             )
             self.full_at = now
             self.latest = place, {name: record[name] for name in EXPENSIVE if name in record}
@@ -268,6 +268,11 @@ class Records:
         except Exception:
             errors.ours("cap at an OOM")
             return None
+
+    def add_limit_line(self, record: Line, device: int) -> None:
+        found = limit.line(self.owners) if "limit" in record else None
+        if found is not None:
+            record["limit_line"] = found
 
     def add_stack(self, record: Line, device: int) -> None:
         stack = frames.Stack(self.torch, self.owners, self.steps.thread)
