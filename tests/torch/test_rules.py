@@ -33,6 +33,14 @@ def cases(made, whole):
         function = getattr(ATEN, name).Tensor
         yield from ((function, (x, second), {}) for second in (other, turned, broad, 2.0, 2, True))
         yield from ((function, (turned, second), {}) for second in (turned, 3))
+        for first, second in (
+            ((4, 6, 8), (1, 6, 1)), ((8,), (4, 6, 8)), ((4, 1, 8), (1, 6, 1)), ((4, 6), ()), ((), (4, 6)), ((1, 1), (1,)),
+            ((5, 1), (1, 7)), ((6, 3, 2, 2), (6, 1, 1, 1)), ((0, 3), (1, 3)), ((1,), (1, 1, 1)), ((4, 1, 1, 3), (2, 5, 1)),
+        ):
+            yield function, (made(*first), made(*second)), {}
+        yield function, (made(6, 4).t(), made(1, 6)), {}
+        yield getattr(ATEN, name + "_").Tensor, (made(4, 6), made(1, 6)), {}
+        yield getattr(ATEN, name + "_").Tensor, (made(4, 6), made()), {}
         yield getattr(ATEN, name + "_").Tensor, (made(4, 6), made(4, 6)), {}
         yield getattr(ATEN, name + "_").Tensor, (made(4, 6), 2.0), {}
         yield getattr(ATEN, name + "_").Tensor, (made(4, 6), made(6)), {}

@@ -130,6 +130,38 @@ class Lines(unittest.TestCase):
     def test_no_backward_is_no_loss(self):
         self.assertIsNone(self.lines(without_backward, 1))
 
+    def test_a_call_before_the_steps_leads_to_no_loss(self):
+        """It is looked at once memory has run out in a step."""
+
+        def trained(first, criterion, batches):
+            model_before(first)
+            for x, y in batches:
+                loss = None
+                if y:
+                    model(x)
+                    loss = criterion(y)
+                loss.backward()
+
+        noted = []
+
+        def model_before(given):
+            noted.append(callers.Callers("/torch/", sys._getframe(1)))
+
+        def criterion(y):
+            frame = sys._getframe(1)
+            found.append(callers.lines_of(TORCH, noted[0], frames.outwards(frame)))
+            return Value()
+
+        found = []
+        trained(0, criterion, [(1, 2)])
+        self.assertEqual(found[0].scenes[0].values["loss"], None)
+        self.assertTrue(found[0].lead_nowhere())
+        # Not where the lines make it, and not where what it is may have a graph.
+        self.assertFalse(self.lines(in_a_loop, Value(), [(1, 2)]).lead_nowhere())
+        self.assertFalse(self.lines(in_a_context, Value(), Value(), 1, 2).lead_nowhere())
+        found[0].scenes[0].values["loss"] = noting.Unknown()
+        self.assertFalse(found[0].lead_nowhere())
+
     def test_objects_are_not_kept(self):
         import gc
         import weakref

@@ -57,6 +57,8 @@ LOSS = "__oomph_loss__"
 BOUND, BOUND_INSIDE = "__oomph_bound__", "__oomph_bound_inside__"
 # Functions between the model's call and its backward.
 MOST_FUNCTIONS = 6
+# What no backward goes from.
+PLAIN = (type(None), bool, int, float, str)
 
 
 class NoPart(NotFound):
@@ -405,6 +407,17 @@ class Lines:
         if not is_without or self.scenes[-1].is_after_without or isinstance(self.scenes[-1].goes_back_in, LOOPS):
             # An evaluation, and a training that comes behind it.
             raise NotFound("the lines behind it have no gradients")
+
+    def lead_nowhere(self) -> bool:
+        """Whether what is gone backward from is a plain value (`loss = None`) that the lines behind the model's call
+        do not bind: that call was no part of a step, as one that only makes a model's lazy parts. Told before it is
+        rehearsed."""
+        scene = self.scenes[0]
+        if len(self.scenes) != 1 or scene.called is not None or not isinstance(scene.result, ast.Name):
+            return False
+        name = scene.result.id
+        is_bound = any(name in bound_by(each) for each in scene.inside + scene.after)
+        return not is_bound and name in scene.values and type(scene.values[name]) in PLAIN
 
     def given(self) -> list[Any]:
         """The noted values of variables that were there at the call."""

@@ -107,6 +107,8 @@ class Operators:
         self.known = known
         # What a fake of this mode's has as attributes when it is new, by its device.
         self.states: dict[Any, dict[str, Any]] = {}
+        # Classes of plain arguments that were met.
+        self.plain: set[type] = set()
         try:
             from torch._subclasses.fake_tensor import FakeTensor
 
@@ -144,25 +146,28 @@ class Operators:
         return tuple(parts)
 
     def add(self, parts: list[Any], values: Any) -> bool:
-        kind, mode = self.kind, self.mode
+        kind, mode, plain = self.kind, self.mode, self.plain
         for value in values:
             each = type(value)
             if each is kind:
+                dtype = value.dtype
                 if value.fake_mode is not mode or value.constant is not None:
                     return False
-                if value.dtype.is_complex or value.is_neg() or value.is_sparse:
+                if dtype.is_complex or value.is_neg() or value.is_sparse:
                     # They have flags that no size says, or parts.
                     return False
                 # Where it begins in its storage is left out: the frames of a video have an answer in common.
-                parts += value.shape, value.stride(), value.dtype, value.fake_device, value.requires_grad
+                parts += value.shape, value.stride(), dtype, value.fake_device, value.requires_grad
+            elif each in plain:
+                # 1, 1.0 and True are equal.
+                parts += each, value
             elif each is list or each is tuple:
                 parts.append(len(value))
                 if not self.add(parts, value):
                     return False
             elif each.__name__ in PLAIN:
-                # 1, 1.0 and True are equal.
-                parts.append(each)
-                parts.append(value)
+                plain.add(each)
+                parts += each, value
             else:
                 return False
         return True
@@ -208,24 +213,27 @@ class Operators:
 
     def made(self, outputs: Any, args: Args) -> list[Any] | None:
         """The tensors that an operator returned before; None where none of its device was met yet."""
-        states = self.states
-        result: list[Any] = []
+        states, result = self.states, []
+        empty, meta, make, kind, mark = self.empty, self.meta, self.make_subclass, self.kind, self.mark
         for each in outputs:
             if each[0] in (NEW, VIEW) and each[5] not in states:
                 return None
         with self.plainly():
             for how, place, shape, stride, dtype, device, offset in outputs:
-                if how == SAME:
-                    result.append(args[place])
-                elif how == NONE:
-                    result.append(None)
-                elif how == NEW:
-                    result.append(self.tensor(self.empty(shape, stride, dtype=dtype, device=self.meta), device))
-                else:
-                    view = self.empty((), (), dtype=dtype, device=self.meta)
+                if how == NEW:
+                    inner = empty(shape, stride, dtype=dtype, device=meta)
+                elif how == VIEW:
+                    inner = empty((), (), dtype=dtype, device=meta)
                     of = args[place]
-                    view.set_(of.untyped_storage(), of.storage_offset() + offset, shape, stride)
-                    result.append(self.tensor(view, device))
+                    inner.set_(of.untyped_storage(), of.storage_offset() + offset, shape, stride)
+                else:
+                    result.append(args[place] if how == SAME else None)
+                    continue
+                # As in `tensor`.
+                made = make(kind, inner, False, dispatch_device=True, device_for_backend_keys=device)
+                mark(made)
+                made.__dict__.update(states[device])
+                result.append(made)
         return result
 
     def reduced_loss(self, key: Any, asked: Callable[[], Any], name: str, args: Args) -> tuple[Any, int]:

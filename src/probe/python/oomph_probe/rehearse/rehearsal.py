@@ -63,6 +63,8 @@ LOG_SOFTMAX = "_log_softmax"
 # What cuBLAS computes, which takes a workspace for it; attention that is no fused kernel's is made of these, too.
 PRODUCTS = frozenset("mm addmm bmm baddbmm addbmm addmv mv dot linear _scaled_mm _addmm_activation".split())
 SOFTMAX = (SOFTMAX_BACKWARD, "_log_softmax_backward_data", "_softmax", LOG_SOFTMAX)
+# What takes memory beside what it returns.
+TAKING = frozenset((*convolving.NAMES, LOG_SOFTMAX, *SOFTMAX))
 # What takes a mask for the places that it has.
 INDEXING = ("index", "index_put", "index_put_", "_index_put_impl_")
 # What depends on values for its size is worth a rehearsal by shares if it is so much of the peak: more may be made of
@@ -179,6 +181,8 @@ class Rehearsal:
         from torch._subclasses.fake_tensor import FakeTensorMode
 
         torch, call, variant = self.torch, self.call, self.variant
+        if call.lines is not None and call.lines.lead_nowhere():
+            raise losses.NoLoss("its lines lead to no loss")
         mode = self.mode = FakeTensorMode(allow_non_fake_inputs=False)
         self.operators = operators.Operators(torch, mode, self.answers)
         self.accumulation.measure(mode)
@@ -490,10 +494,11 @@ class Rehearsal:
 
     def operation(self, func: Any, facts: operators.Facts, args: Args, kwargs: Kwargs) -> Any:
         """One operator, and what it allocates."""
-        if self.accumulation.is_one(func, args, kwargs, sys._getframe(2)):
+        accumulation = self.accumulation
+        if func is accumulation.adds and accumulation.is_one(func, args, kwargs, sys._getframe(2)):
             # Of real steps it has a value.
-            return args[0] if self.mode is not None else self.accumulation.in_place(*args)
-        if self.accumulation.is_taken_over(func, args, sys._getframe(2)):
+            return args[0] if self.mode is not None else accumulation.in_place(*args)
+        if func is accumulation.clones and accumulation.is_taken_over(func, args, sys._getframe(2)):
             return args[0]
         name, known, key = facts.name, self.answers, None
         self.samples.look(name, args)
@@ -594,15 +599,22 @@ class Rehearsal:
         return found
 
     def record(self, tensors: list[Any], name: str, args: Args) -> None:
-        device = self.call.device
+        device, known, dense = self.call.device, self.known, self.torch.strided
         looking = self.seen_by if self.seen_by is not None and self.seen_by.is_looking else None
         for tensor in tensors:
             if tensor is not None and tensor.device == device:
                 if looking is not None:
                     looking.quiet.saw(tensor)
+                if tensor.layout is dense:
+                    storage = tensor.untyped_storage()
+                    if storage._cdata not in known and self.is_new(storage):
+                        self.trace.allocate(storage)
+                    continue
                 for storage in sparse.storages(self.torch, tensor):
                     if self.is_new(storage):
                         self.trace.allocate(storage)
+        if name not in TAKING:
+            return
         if name in convolving.NAMES and args[0].dtype in self.convolves_with and args[0].device == device:
             taken = convolving.workspace(self.torch.float32, name, args, tensors[0])
             self.trace.take_if_there_is_room(taken)

@@ -95,17 +95,32 @@ def binary(of: Kinds, args: Any, kwargs: Any) -> list[Output] | None:
         return None
     if type(second) in NUMBERS:
         return [like(first)] if is_plain(first) else None
-    return [like(first)] if are_alike(of, args[:2]) else None
+    if are_alike(of, args[:2]):
+        return [like(first)]
+    # What is without gaps is repeated in the order of its dimensions.
+    is_alike = type(second) is of.fake and second.dtype == first.dtype and second.fake_device == first.fake_device
+    shape = broadcast(first.shape, second.shape) if is_alike and is_plain(first) and is_plain(second) else None
+    return None if shape is None else [new(shape, first)]
+
+
+def broadcast(first: Any, second: Any) -> tuple[int, ...] | None:
+    """The shape of what is made of two tensors of these shapes, element by element; None where they do not go
+    together."""
+    rank = max(len(first), len(second))
+    pairs = list(zip((1,) * (rank - len(first)) + tuple(first), (1,) * (rank - len(second)) + tuple(second)))
+    if any(one != other and 1 not in (one, other) for one, other in pairs):
+        return None
+    return tuple(other if one == 1 else one for one, other in pairs)
 
 
 def in_place(of: Kinds, args: Any, kwargs: Any) -> list[Output] | None:
-    """The first argument, changed by ones of its size or by numbers."""
+    """The first argument, changed by ones of its size, by smaller ones or by numbers."""
     first = args[0]
     if type(first) is not of.fake or not is_float(first):
         return None
     for each in args[1:]:
-        is_alike = type(each) is of.fake and each.shape == first.shape and each.fake_device == first.fake_device
-        if not (is_alike and is_float(each) or type(each) in NUMBERS):
+        is_alike = type(each) is of.fake and each.fake_device == first.fake_device and is_float(each)
+        if not (is_alike and broadcast(first.shape, each.shape) == tuple(first.shape) or type(each) in NUMBERS):
             return None
     return [(SAME, 0, (), (), None, None, 0)]
 

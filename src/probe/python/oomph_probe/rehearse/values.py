@@ -64,6 +64,10 @@ COUNTED = frozenset(("eq", "bincount", "histc")).union(
 )
 
 
+# Of all others something is noted only where something is known of what they are given.
+ALWAYS_FOLLOWED = FAILURES.union(LIKE, PLACES, MAKING, ("eq", "bincount", "histc"), shares.ZEROS, shares.INTO_ZEROS)
+
+
 class NotKnown(Exception):
     """A value follows from the program's data."""
 
@@ -146,6 +150,8 @@ class Values:
 
     def follow(self, func: Any, name: str, args: Args, kwargs: Kwargs, returned: Any) -> None:
         """Notes how what an operation has returned is computed, where that follows from what is known."""
+        if name not in ALWAYS_FOLLOWED and not self.knows_of(args):
+            return
         if name in COUNTED:
             known = [isinstance(each, self.torch.Tensor) and self.of(each) is not None for each in args[:2]]
             self.shares_of.follow(name, args, returned, known == [False, True])
@@ -186,6 +192,12 @@ class Values:
         for place, each in enumerate(made):
             if isinstance(each, self.torch.Tensor) and each.numel() <= MOST_ELEMENTS:
                 self.note(each, whole if made[0] is returned else Lazy(operator.getitem, (whole, place), {}))
+
+    def knows_of(self, args: Args) -> bool:
+        """Whether anything may be known of what an operator is given; most are given what nothing is known of."""
+        if self.places or self.hits or self.shares_of.filled or self.shares_of.counts:
+            return True
+        return bool(args) and (type(args[0]) is list or id(args[0]) in self.known)
 
     def note_places(self, returned: Any) -> None:
         for each in returned if type(returned) in (list, tuple) else (returned,):
