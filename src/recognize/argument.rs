@@ -341,7 +341,7 @@ impl<'a> Arguments<'a> {
                 .filter(|hit| hit.form == ArgumentForm::Glued)
                 .or_else(|| self.option_hit(token, k));
         }
-        if !self.is_positional(k) {
+        if !self.may_be_setting(k) {
             return None;
         }
         if let Some((key, _)) = token.text.split_once('=') {
@@ -399,7 +399,7 @@ impl<'a> Arguments<'a> {
                             .strip_suffix(body)
                             .is_some_and(|front| front.ends_with('.'));
                 // A dotted key is hardly ever the value of an option.
-                (named && (body.contains('.') || self.is_positional(k)))
+                (named && (body.contains('.') || self.may_be_setting(k)))
                     .then(|| inside(token, k, ArgumentForm::KeyValue, key.len(), key.len() + 1))
             }
             Name::Colon(body) => {
@@ -441,10 +441,26 @@ impl<'a> Arguments<'a> {
 
     /// Whether the token can't be the value of an option in front of it.
     pub(crate) fn is_positional(&self, k: usize) -> bool {
-        let Some(before) = k.checked_sub(1).and_then(|b| self.tokens.get(b)) else {
-            return true;
+        self.before(k).is_none_or(|before| {
+            before.text.contains('=') || is_one(&spellings().groups, before.text)
+        })
+    }
+
+    /// Whether the token may set something by itself: also behind an option of one letter, which is a switch (`dora run -d
+    /// batch_size=32`) or takes such settings (`-o batch_size=32`), unless it gives a name (`-n batch_size=32`).
+    fn may_be_setting(&self, k: usize) -> bool {
+        let is_key = || {
+            let key = self.tokens[k].text.split_once('=').map(|(key, _)| key);
+            key.is_some_and(|key| key.trim_start_matches('+').split('.').all(is_identifier))
         };
-        !before.is_option() || before.text.contains('=') || is_one(&spellings().groups, before.text)
+        let is_letter = |before: &Token<'_>| before.text.len() == 2 && before.text != "-n";
+        self.is_positional(k) || self.before(k).is_some_and(is_letter) && is_key()
+    }
+
+    /// The option before the token, if it is one.
+    fn before(&self, k: usize) -> Option<&Token<'a>> {
+        let before = k.checked_sub(1).and_then(|b| self.tokens.get(b));
+        before.filter(|before| before.is_option())
     }
 }
 
@@ -516,6 +532,22 @@ mod tests {
             ..value
         };
         assert!(Arguments::inside(quoted, ' ').is_none());
+    }
+
+    #[test]
+    fn a_setting_behind_an_option_of_one_letter_is_one() {
+        for (line, wanted) in [
+            ("run -d batch_size=32", &["-d", "batch_size"][..]),
+            ("run -o data.batch_size=32", &["-o", "data.batch_size"]),
+            ("run -n batch_size=32", &["-n"]),
+            ("run --name batch_size=32", &["--name"]),
+            ("run -d a=b/c=d", &["-d", "a"]),
+        ] {
+            let words: Vec<Word> = line.split(' ').map(Word::from).collect();
+            let arguments = Arguments::of_words(&words, 0);
+            let names: Vec<&str> = arguments.all().map(|hit| hit.name).collect();
+            assert_eq!(names, wanted, "{line}");
+        }
     }
 
     #[test]
