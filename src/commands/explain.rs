@@ -9,6 +9,7 @@ use crate::query::explained::{explained, find};
 use crate::query::listing::find_that_ran_out;
 use crate::query::recordings;
 use crate::report::explain;
+use crate::supervise::Size;
 use clap::Args;
 use std::ffi::OsString;
 use std::fs;
@@ -75,6 +76,7 @@ pub(super) fn run(asked: &ExplainCommand, command: Option<&CommandLine>) -> anyh
         ),
         None => (name, file),
     };
+    let mut in_short = None;
     let text = explained(
         &found,
         file.as_deref(),
@@ -82,12 +84,40 @@ pub(super) fn run(asked: &ExplainCommand, command: Option<&CommandLine>) -> anyh
         command,
         |explanation| match asked.json {
             true => explain::json(explanation) + "\n",
-            false => explain::text(explanation) + &found.without_an_end(),
+            false => {
+                in_short = explain::in_short(explanation);
+                explain::text(explanation) + &found.without_an_end()
+            }
         },
     );
     let size = terminal_size().filter(|_| !asked.json && io::stdout().is_terminal());
     match size {
-        Some(size) => answer(&wrapped(&text, usize::from(size.cols))),
+        Some(size) => answer(&for_screen(&text, in_short.as_deref(), size)),
         None => answer(&text),
+    }
+}
+
+/// As wide as the terminal; of what is longer than it the end says what has scrolled away.
+fn for_screen(text: &str, in_short: Option<&str>, size: Size) -> String {
+    let columns = usize::from(size.cols);
+    let mut shown = wrapped(text, columns);
+    // Below it stands the shell's prompt.
+    let is_longer = shown.lines().count() + 1 > usize::from(size.rows);
+    if let Some(in_short) = in_short.filter(|_| is_longer) {
+        shown.push_str(&wrapped(&format!("\n{in_short}"), columns));
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_scrolled_away_is_said_at_the_end() {
+        let text = "a line\n".repeat(30);
+        let of = |rows| for_screen(&text, Some("In short:\n  the cause\n"), Size::new(rows, 80));
+        assert!(of(24).ends_with("a line\n\nIn short:\n  the cause\n"));
+        assert_eq!(of(40), text);
     }
 }

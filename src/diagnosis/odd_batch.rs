@@ -132,7 +132,7 @@ fn examine(case: &OomContext) -> Option<Finding> {
     )
 }
 
-/// What the model was given in the step that failed, where that was more than before: `64×768, the smallest before 64×192`.
+/// What the model was given in the step that failed, where that was more than before: `64×768; the smallest so far was 64×192`.
 fn given(case: &OomContext) -> Option<String> {
     let knobs = case.run?.knobs.as_ref()?;
     if knobs.evaluated || !knobs.failed {
@@ -147,7 +147,7 @@ fn given(case: &OomContext) -> Option<String> {
         let sizes: Vec<String> = shape.iter().map(u64::to_string).collect();
         sizes.join("×")
     });
-    Some(format!(" (input {now}, the smallest before {before})"))
+    Some(format!(" (input {now}; the smallest so far was {before})"))
 }
 
 /// Why what is allocated after a step is more than the program itself reads before the next one.

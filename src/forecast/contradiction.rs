@@ -72,6 +72,7 @@ mod tests {
             pieces: None,
             partial_step: None,
             left_over: None,
+            in_small_holes: false,
         }
     }
 

@@ -67,6 +67,14 @@ impl Estimate {
         self.high > self.low.scale(ROUGH)
     }
 
+    /// The one end that says something beside this room: "up to 21.3 GiB" where that fits, or else "at least 5.47 GiB".
+    pub fn bound(self, room: Option<Bytes>) -> String {
+        match room.is_some_and(|room| self.high <= room) {
+            true => format!("up to {}", self.high),
+            false => format!("at least {}", self.low),
+        }
+    }
+
     /// Its ends alone: "5.5–21.3 GiB".
     pub fn ends(self) -> String {
         let high = self.high.to_string();
@@ -262,6 +270,10 @@ mod tests {
         assert!(rough.is_rough() && !Estimate::exact(Bytes(7)).is_rough());
         assert_eq!(rough.ends(), "4.1–31.0 GiB");
         assert_eq!(Estimate::exact(Bytes::gib(2)).ends(), "2.00 GiB");
+        assert_eq!(rough.bound(Some(Bytes::gib(40))), "up to 31.0 GiB");
+        for room in [Some(Bytes::gib(24)), None] {
+            assert_eq!(rough.bound(room), "at least 4.10 GiB");
+        }
     }
 
     /// What is chosen besides saves more, or nothing: no estimate of more is above that of less of it, but where the copies of

@@ -9,7 +9,7 @@ use super::estimate::Estimate;
 use super::estimate::Target;
 use super::spread::InputSpread;
 use crate::calibration::{
-    ADAM_STATE, BACKWARD_SPREAD, FOREACH_TEMPORARIES, FORWARD_SPREAD, LOSS_COPIES,
+    ADAM_STATE, BACKWARD_SPREAD, EXPANDABLE_PAGE, FOREACH_TEMPORARIES, FORWARD_SPREAD, LOSS_COPIES,
 };
 use crate::command::CommandLine;
 use crate::event::{Knobs, OomRecord, Phase, SourceLine};
@@ -73,6 +73,8 @@ pub struct Observation {
     /// The overhead at an out-of-memory, when the allocator had given back all that it could; as a share
     /// like `overhead`.
     pub left_over: Option<f64>,
+    /// Whether all that was free then lay in holes smaller than a page of expandable segments.
+    pub in_small_holes: bool,
 }
 
 /// What forward and backward of a whole step reach.
@@ -237,6 +239,9 @@ impl Observation {
             pieces: rank.and_then(pieces),
             partial_step,
             left_over: oom.and_then(|oom| oom.reserved()?.fraction_of(oom.allocated()?)),
+            in_small_holes: record
+                .and_then(|record| record.largest_free)
+                .is_some_and(|largest| largest < EXPANDABLE_PAGE),
         })
     }
 }

@@ -7,7 +7,7 @@ use super::inputs::RemedyInputs;
 use super::measured;
 use super::offer::expectation;
 use super::plan::{BatchChange, Expectation, Plan, Remedy};
-use crate::command::{CommandLine, Word};
+use crate::command::{CommandLine, EnvChange, Word};
 use crate::event::EDITS;
 use crate::recognize::{WorkloadKey, family};
 
@@ -27,6 +27,9 @@ const MOST: usize = 8;
 
 /// What the tensors depend on beside [`WorkloadKey`].
 const SETTINGS: [&str; 3] = ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", EDITS];
+
+/// Variables that begin so may change what is needed.
+const KNOWN: [&str; 5] = ["PYTORCH_", "TORCH_", "CUDA_", "NCCL_", "OOMPH_"];
 
 impl EditedNeed {
     /// `edited` is a change of the command that ran last, `remedies` are those that are offered for that one.
@@ -101,8 +104,13 @@ fn need(
     if let Some(chosen) = whole.iter().chain(&all).find(makes_it).filter(|_| ran_out) {
         return Ok(expectation(command, inputs, chosen));
     }
-    for chosen in all {
-        let planned = Plan::new(command, &chosen).command.without_secrets();
+    let with_more = whole.iter().chain(all.iter().rev()).find_map(|chosen| {
+        let planned = Plan::new(command, chosen).command.without_secrets();
+        let added = added(&planned, &edited).filter(|_| !chosen.is_empty())?;
+        Some((chosen, added))
+    });
+    for chosen in &all {
+        let planned = Plan::new(command, chosen).command.without_secrets();
         let reading = key(&planned);
         if reading.likeness != wanted.likeness || settings(&planned) != settings(&edited) {
             continue;
@@ -110,25 +118,53 @@ fn need(
         let is_same = reading.at_once == wanted.at_once
             && reading.keeps_gradients() == wanted.keeps_gradients();
         if is_same && ran_out && !chosen.is_empty() {
-            return Ok(expectation(command, inputs, &chosen));
+            return Ok(expectation(command, inputs, chosen));
         }
         let batch = match is_same {
             true => None,
-            false => Some(other_batch(&reading, &wanted, &chosen)?),
+            false => Some(other_batch(&reading, &wanted, chosen)?),
         };
         let others = chosen
             .iter()
             .copied()
             .filter(|remedy| is_same || remedy.id != RemedyId::Batch && !remedy.id.is_candidate());
-        let all: Vec<&Remedy> = others.chain(batch.as_ref()).collect();
+        let together: Vec<&Remedy> = others.chain(batch.as_ref()).collect();
         return match ran_out {
-            true => Ok(RemedyPredictor::new(command, inputs).together(&all)),
+            true => Ok(RemedyPredictor::new(command, inputs).together(&together)),
             false => RemedyPredictor::of_whole_run(command, inputs)
-                .map(|predictor| predictor.of_whole(&all))
+                .map(|predictor| predictor.of_whole(&together))
                 .ok_or_else(|| "no process of PyTorch was seen yet".into()),
         };
     }
+    if let Some((chosen, added)) = with_more.filter(|_| ran_out) {
+        let mut said = expectation(command, inputs, chosen);
+        said.words
+            .push("; ", format!("what {added} changes is not counted"));
+        return Ok(said);
+    }
     Err("no run has shown what this change needs".into())
+}
+
+/// The words that an edit has beside those of a command, which it has all in their order: of options and variables that nobody
+/// knows.
+fn added(planned: &CommandLine, edited: &CommandLine) -> Option<String> {
+    let mut left = planned.argv.iter().peekable();
+    let words = edited.argv.iter();
+    let argv = words.filter(|word| left.next_if_eq(word).is_none());
+    let argv: Vec<String> = argv.map(Word::to_string_lossy).collect();
+    let (more, kept): (Vec<_>, Vec<_>) =
+        (edited.env.iter()).partition(|change| !planned.env.contains(change));
+    let is_known = |change: &&EnvChange| {
+        let name = change.name.to_string_lossy();
+        planned.env.iter().any(|other| other.name == change.name)
+            || KNOWN.iter().any(|known| name.starts_with(known))
+    };
+    let has_all = left.peek().is_none() && kept.len() == planned.env.len();
+    if !has_all || more.iter().any(is_known) || more.len() + argv.len() == 0 {
+        return None;
+    }
+    let env = more.iter().map(|change| change.name.to_string_lossy());
+    Some(env.chain(argv).collect::<Vec<_>>().join(" "))
 }
 
 /// A batch that was typed and is no number: `--batch-size x`. A word that ran before is one that the program knows.

@@ -224,11 +224,14 @@ fn rows(before: &ComparedRun, after: &ComparedRun) -> Vec<ComparedRow> {
                 .max()
         }
     };
-    bytes(
-        "parameters",
-        NOT_SEEN,
-        &part(|structure| structure.parameters),
-    );
+    // Of a run that came to no step its out-of-memory tells of them.
+    let at_oom = |side: &ComparedRun| {
+        let record = side.run.oom()?.record.as_ref()?;
+        Some(record.structure.as_ref()?.parameters)
+    };
+    bytes("parameters", NOT_SEEN, &|side| {
+        part(|structure| structure.parameters)(side).or_else(|| at_oom(side))
+    });
     bytes(
         "gradients",
         NOT_SEEN,

@@ -3,8 +3,11 @@
 //!
 //! No I/O: this is given what was read and diagnosed, and returns text.
 
+mod in_short;
 #[cfg(test)]
 mod tests;
+
+pub use in_short::in_short;
 
 use crate::anatomy::{KEPT, StepAnatomy, StepGrowth};
 use crate::command::{CommandLine, MASK};
@@ -575,7 +578,14 @@ fn proofs<'a>(proofs: impl Iterator<Item = &'a RunProof>) -> Vec<DocumentBlock> 
 
 fn remedies(explanation: &Explanation, remedies: &[Remedy]) -> Vec<DocumentBlock> {
     let Some((command, inputs)) = &explanation.command else {
-        return Vec::new();
+        let file = match explanation.source {
+            "standard input" => "-",
+            file => file,
+        };
+        let hint =
+            format!("oomph explain {file} -- COMMAND shows what can be changed in that command");
+        let of_log = explanation.length.map(|_| DocumentBlock::detail(hint));
+        return of_log.into_iter().collect();
     };
     let cause = inputs.findings.first().map(|finding| finding.cause);
     let mut blocks = to_relaunch(command, remedies, cause, explanation.again);

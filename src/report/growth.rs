@@ -33,7 +33,10 @@ pub fn growth(state: &State) -> Option<String> {
     // What it kept when it was found would be a second size of the same.
     let by = match kept.next() {
         Some((step, retainer)) => format!("{} kept it alive after step {step}", retainer.words()),
-        None => "oomph replay, then s and w, shows what was seen of it".into(),
+        None if run.ranks.iter().any(|rank| rank.retainers.is_some()) => {
+            "who keeps it was looked for and not found".into()
+        }
+        None => "who keeps it was not looked for: w does while the training runs".into(),
     };
     Some(format!(
         "what is allocated after each step grew: {}: a leak, or a list that is not full yet; {by}",

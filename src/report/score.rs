@@ -78,11 +78,11 @@ fn need_words(score: &Score) -> Option<String> {
     })
 }
 
-/// "5.20 GiB"; of a rough estimate its ends.
+/// "5.20 GiB"; of a rough estimate the end that says something.
 fn need_of(prediction: &Prediction) -> Option<String> {
     let needs = score::predicted_need(prediction)?;
     Some(match needs.is_rough() {
-        true => needs.ends(),
+        true => needs.bound(prediction.room),
         false => needs.likely.to_string(),
     })
 }
@@ -203,7 +203,7 @@ fn ram_verdict(number: RunNumber, score: &Score) -> Option<String> {
     })
 }
 
-/// What was predicted of a run, by itself: "a peak of 14.6 GiB (rehearsed)", "a need of 3.5–31.1 GiB (estimated)".
+/// What was predicted of a run, by itself: "a peak of 14.6 GiB (rehearsed)", "a need of at least 3.50 GiB (estimated)".
 pub fn predicted(run: &Run) -> Option<String> {
     let said = run.prediction.as_ref();
     let basis = rests_on(said.and_then(|said| said.basis));
@@ -284,8 +284,10 @@ pub fn summary(sheet: &ScoreSheet) -> Option<String> {
     // What is reserved is more than what is needed, and by how much nobody has seen.
     let open = match sheet.needs_open {
         0 => String::new(),
-        1 => "; one reserved more than predicted, and may have needed less".into(),
-        n => format!("; {n} reserved more than predicted, and may have needed less"),
+        1 => "; one reserved more than predicted: whether it needed that much is not known".into(),
+        n => format!(
+            "; {n} reserved more than predicted: whether they needed that much is not known"
+        ),
     };
     let off = match (sheet.peaks, sheet.median, sheet.worst) {
         (1, _, Some(worst)) if sheet.count == 1 => {
@@ -423,7 +425,7 @@ mod tests {
         said.within = Some((Bytes::gib(2), Bytes::gib(29)));
         assert_eq!(
             beside(&run).expect("words"),
-            "a need of 2.0–29.0 GiB (estimated)"
+            "a need of at least 2.00 GiB (estimated)"
         );
         assert_eq!(verdict(&run), None);
     }

@@ -278,9 +278,9 @@ impl OomDialog {
         scene.remedies.get(self.selected(scene)?)
     }
 
-    /// The line that is to be changed in the code, where that is what Enter acts on.
+    /// The line that is to be changed in the code, where that is what Enter acts on, also beside combined remedies.
     pub(crate) fn line_in_code<'a>(&'a self, scene: &Scene<'a>) -> Option<&'a SourceLine> {
-        let is_selected = self.chosen.is_empty() && self.selected(scene).is_none();
+        let is_selected = self.selected(scene).is_none();
         let finding = self.findings(scene).first();
         finding.filter(|_| is_selected)?.line.as_ref()
     }

@@ -27,6 +27,7 @@ impl Training {
             pieces: None,
             partial_step: None,
             left_over: None,
+            in_small_holes: false,
         }
     }
 }

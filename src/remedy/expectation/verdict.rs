@@ -43,7 +43,7 @@ pub fn fits_within(need: Need, room: Bytes, basis: Option<Basis>) -> Expectation
     let needs = need.estimate();
     if is_nobodys(needs, basis) {
         // What is left of the room is as open.
-        let words = format!("needs {}, likely fits in {room}", needs.ends());
+        let words = format!("needs {}, likely fits in {room}", needs.bound(Some(room)));
         return Expectation {
             basis,
             ..needing(need, Some(room), None, words.into())
@@ -73,7 +73,7 @@ pub fn tight(need: Need, room: Bytes, basis: Option<Basis>) -> Expectation {
     } else {
         let (mut shown, shown_room) = needs.shown_beside(room);
         if is_nobodys(needs, basis) {
-            shown = needs.ends();
+            shown = needs.bound(Some(room));
         }
         match needs.likely > room {
             true => (
@@ -105,7 +105,7 @@ pub fn may_be_tried(said: Expectation) -> Expectation {
         (Some(false), Some(needs), Some(room)) if is_open(needs, room) => {
             let (shown, room) = needs.shown_beside(room);
             let needs = match needs.is_rough() {
-                true => needs.ends(),
+                true => format!("at least {}", needs.low),
                 false => shown,
             };
             let words = format!("may not fit, the smallest batch: needs {needs}, {room} available");
@@ -137,7 +137,7 @@ pub fn extrapolated(need: Need, room: Option<Bytes>, progress: Progress) -> Expe
     let how = format!("{estimated}: {}", progress.shown());
     // A middle between such ends is nobody's figure.
     let about = |shown: String| match is_rough {
-        true => format!("needs {}", needs.ends()),
+        true => format!("needs {}", needs.bound(room)),
         false => format!("needs about {shown}"),
     };
     let (fits, words) = match room {

@@ -68,6 +68,32 @@ fn what_a_remedy_makes_needs_what_the_dialog_says_and_may_be_edited_further() {
     });
 }
 
+/// What nobody knows the effect of leaves the remedy's verdict, and is named.
+#[test]
+fn what_is_added_to_a_remedys_command_keeps_its_verdict() {
+    let scene = out();
+    with_inputs(&scene, Cause::Capacity, |command, inputs| {
+        let offered = remedies(command, inputs);
+        let batch = offered.iter().find(|remedy| remedy.id == RemedyId::Batch);
+        let batch = batch.expect("a smaller batch");
+        let planned = Plan::new(command, &[batch]).command;
+        let need = |edited| EditedNeed::new(command, edited, inputs, &offered).need;
+        let mut with = planned.clone();
+        with.argv.push("--fast".into());
+        with.set_env("XX", Some("1".into()));
+        let said = need(with).expect("a need");
+        assert_eq!(said.verdict(), batch.expectation.verdict());
+        let words = said.words.to_string();
+        assert!(
+            words.ends_with("; what XX --fast changes is not counted"),
+            "{words}"
+        );
+        let mut known = planned;
+        known.set_env("CUDA_LAUNCH_BLOCKING", Some("1".into()));
+        assert!(need(known).is_err());
+    });
+}
+
 #[test]
 fn what_was_measured_of_a_remedys_command_is_said_in_the_editor_too() {
     let scene = out();

@@ -160,12 +160,15 @@ fn draw_figures(pen: &mut Pen, view: &View, state: &State, run: &Run, shape: Run
     }
 }
 
-/// The need that was predicted where no peak was: of a rough estimate its ends.
+/// The need that was predicted where no peak was: of a rough estimate the end that says something.
 fn predicted_need(run: &Run, figures: Figures) -> Option<String> {
-    let needs = score::predicted_need(run.prediction.as_ref()?)?;
-    Some(match needs.is_rough() {
-        true => format!("{:.0}–{:.0}", needs.low.as_gib(), needs.high.as_gib()),
-        false => figures.gib(needs.likely),
+    let prediction = run.prediction.as_ref()?;
+    let needs = score::predicted_need(prediction)?;
+    let fits = prediction.room.is_some_and(|room| needs.high <= room);
+    Some(match (needs.is_rough(), fits) {
+        (true, true) => format!("≤ {}", figures.gib(needs.high)),
+        (true, false) => format!("≥ {}", figures.gib(needs.low)),
+        (false, _) => figures.gib(needs.likely),
     })
 }
 

@@ -443,19 +443,31 @@ fn is_shown(read: &ReadStep, category: Category) -> bool {
     }
 }
 
-/// Those that have a row; where there is no room for all, the ones that are largest in this step.
-fn shown_categories(read: &ReadStep, room: usize) -> Vec<Category> {
+/// What nobody misses in a sum, as a share of it.
+const LITTLE: f64 = 0.01;
+
+/// Those that have a row; where there is no room for all, the ones that are largest in this step, and apart from them the others,
+/// which have a row together, so that the sum is all.
+fn shown_categories(read: &ReadStep, room: usize) -> (Vec<Category>, Vec<Category>) {
     let all = Category::ALL.into_iter();
     let mut shown: Vec<Category> = all.filter(|of| is_shown(read, *of)).collect();
     shown.sort_by_key(|of| std::cmp::Reverse(read.most[of.place()]));
-    shown.truncate(room);
+    let most = |of: &Category| read.most[of.place()];
+    let little = read.most.iter().copied().sum::<Bytes>().scale(LITTLE);
+    let is_all = |left: &[Category]| left.iter().map(most).sum::<Bytes>() <= little;
+    if is_all(shown.get(room..).unwrap_or_default()) {
+        shown.truncate(room);
+        shown.sort_by_key(|of| of.place());
+        return (shown, Vec::new());
+    }
+    let others = shown.split_off(room.saturating_sub(1));
     shown.sort_by_key(|of| of.place());
-    shown
+    (shown, others)
 }
 
 /// Rows of the categories of a step.
 pub(super) fn category_rows(read: &ReadStep) -> usize {
-    shown_categories(read, usize::MAX).len()
+    shown_categories(read, usize::MAX).0.len()
 }
 
 pub(super) fn draw_categories(canvas: &mut Canvas, read: &ReadStep) {
@@ -463,8 +475,10 @@ pub(super) fn draw_categories(canvas: &mut Canvas, read: &ReadStep) {
         true => 2,
         false => 1,
     };
-    let shown = shown_categories(read, usize::from(lists * canvas.area.height));
-    let rows = (shown.len() as u16).div_ceil(lists).max(1);
+    let room = usize::from(lists * canvas.area.height);
+    let (shown, others) = shown_categories(read, room);
+    let count = (shown.len() + usize::from(!others.is_empty())) as u16;
+    let rows = count.div_ceil(lists).max(1);
     let width = canvas.area.width / lists;
     let name = match width >= ROOM_FOR_TITLES {
         true => Category::title,
@@ -473,13 +487,20 @@ pub(super) fn draw_categories(canvas: &mut Canvas, read: &ReadStep) {
     let longest = shown.iter().map(|of| columns(name(*of)) + 1).max();
     let indent = NAME.max(longest.unwrap_or(0));
     let (theme, whole) = (canvas.theme, read.at_cursor());
-    for (place, category) in (0..).zip(shown) {
+    let amount = |category: Category| read.categories[read.cursor][category.place()];
+    let each = shown
+        .into_iter()
+        .map(|category| (name(category), category, amount(category)));
+    let others = (!others.is_empty()).then(|| {
+        let bytes = others.iter().map(|category| amount(*category)).sum();
+        ("all others", Category::Other, bytes)
+    });
+    for (place, (name, category, bytes)) in (0..).zip(each.chain(others)) {
         let area = Rect {
             x: canvas.area.x + place / rows * width,
             width: width.saturating_sub(1),
             ..canvas.area
         };
-        let bytes = read.categories[read.cursor][category.place()];
         let share = bytes.fraction_of(whole).unwrap_or(0.0);
         let mut area = canvas.at(area);
         let mut pen = area.pen(place % rows);
@@ -487,7 +508,7 @@ pub(super) fn draw_categories(canvas: &mut Canvas, read: &ReadStep) {
             Bytes::ZERO => Tone::Dim,
             _ => Tone::Text,
         };
-        pen.skip(1).text(name(category), tone).to(1 + indent);
+        pen.skip(1).text(name, tone).to(1 + indent);
         draw_amount(pen, theme, category, bytes, share);
     }
 }

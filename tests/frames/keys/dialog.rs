@@ -205,6 +205,16 @@ fn enter_opens_the_line_that_is_to_be_changed() {
     assert_eq!((line, view.mode()), (70, InputMode::Oom));
     press(&story, &mut view, KeyCode::Down);
     assert!(!shown(&view).contains("edit the line"));
+    // Also beside what is ticked: Enter acts on what is selected.
+    press(&story, &mut view, KeyCode::Char(' '));
+    press(&story, &mut view, KeyCode::Up);
+    assert!(shown(&view).contains("Enter open the line"));
+    let opened = press(&story, &mut view, KeyCode::Enter);
+    assert!(
+        matches!(opened, Some(Effect::EditSource { .. })),
+        "{opened:?}"
+    );
+    press(&story, &mut view, KeyCode::Down);
     let asked = press(&story, &mut view, KeyCode::Enter);
     assert!(matches!(asked, Some(Effect::Relaunch { .. })), "{asked:?}");
 }

@@ -98,6 +98,7 @@ impl MeasuredLimit {
                 pieces: peaks_before_retry.then(|| between(&self.pieces, value)),
                 partial_step: None,
                 left_over: (!fits).then_some(self.left_over),
+                in_small_holes: false,
             }),
         }
     }
