@@ -507,7 +507,7 @@ pub struct OomRecord {
     pub loading: Option<Box<LoadedCheckpoint>>,
     /// In an evaluation of transformers' Trainer: how far it had come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gathering: Option<Gathering>,
+    pub gathering: Option<Box<Gathering>>,
     /// In a forward pass: the model that runs, if it is on the stack.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Box<ModelBytes>>,

@@ -55,7 +55,7 @@ impl KeptOutputs {
         };
         let kept = found.retainers.iter().filter(is_trainers);
         let all = kept.map(|kept| kept.bytes).max()?;
-        let gathering = record.gathering;
+        let gathering = record.gathering.as_deref();
         // What was requested is the sum of old and new outputs.
         let new = oom.requested()? - all;
         let each = match gathering.map(|gathering| gathering.done) {

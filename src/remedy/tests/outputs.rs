@@ -180,10 +180,10 @@ fn where_the_number_of_batches_is_known_ram_has_to_hold_all_of_them() {
     let mut scene = gathering(FLAGS, 8.0, 0.5);
     let last = scene.state.oom().unwrap().record.clone().unwrap();
     let known = OomRecord {
-        gathering: Some(Gathering {
+        gathering: Some(Box::new(Gathering {
             done: 16,
             of: Some(64),
-        }),
+        })),
         ..last
     };
     scene.add(9.4, EventKind::Oom(known));
