@@ -12,7 +12,7 @@ use crate::live::session::changes::{ChangeFate, NextRun};
 use crate::remedy::{self, Plan, Remedy, RemedyId};
 use crate::state::RunOutcome;
 use crate::units::{RunNumber, clock_face};
-use decision::{AutoDecision, AutoSituation, Candidate, TooLarge, decide};
+use decision::{AutoDecision, AutoSituation, Candidate, TooLarge, WrittenCheckpoint, decide};
 
 /// Remedies that are also tried together.
 const TOGETHER: [&[RemedyId]; 3] = [
@@ -120,7 +120,11 @@ impl Policy for Auto {
             requeued: (run.state.session.as_ref())
                 .and_then(|session| session.job.as_ref())
                 .map_or(0, |job| job.restart),
-            has_checkpoint: run.is_disk_silent || run.inputs.launch.checkpoint.is_some(),
+            checkpoint: match (&run.inputs.launch.checkpoint, run.is_disk_silent) {
+                (Some(_), _) => WrittenCheckpoint::Yes,
+                (None, true) => WrittenCheckpoint::Unknown,
+                (None, false) => WrittenCheckpoint::No,
+            },
             candidates: &candidates,
             tried: &tried,
             too_large: too_large(run),

@@ -188,6 +188,15 @@ impl AutoOptions {
 /// A run that took longer isn't restarted from the beginning unasked.
 const FAR: Duration = Duration::from_secs(600);
 
+/// Whether a run had written a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WrittenCheckpoint {
+    No,
+    Yes,
+    /// The disk did not answer in time.
+    Unknown,
+}
+
 /// The situation at the end of a run.
 #[derive(Debug, Clone)]
 pub(super) struct AutoSituation<'a> {
@@ -208,8 +217,7 @@ pub(super) struct AutoSituation<'a> {
     pub time_left: Option<Duration>,
     /// How often that job was requeued so far.
     pub requeued: u32,
-    /// Whether it had written a checkpoint.
-    pub has_checkpoint: bool,
+    pub checkpoint: WrittenCheckpoint,
     pub candidates: &'a [Candidate],
     /// The commands so far.
     pub tried: &'a [CommandLine],
@@ -283,6 +291,8 @@ pub(super) enum AutoVeto {
     Cause(Cause),
     /// It would restart from the beginning.
     StartsOver,
+    /// It might: whether it had written a checkpoint is not known.
+    MayStartOver,
     Permission(Permission),
     Tried,
     /// Nothing is predicted to fit.
@@ -356,8 +366,13 @@ fn veto(situation: &AutoSituation<'_>, options: &AutoOptions) -> Option<AutoVeto
 }
 
 fn choose(situation: &AutoSituation<'_>, options: &AutoOptions) -> AutoDecision {
-    let starts_over = situation.ran_for >= FAR || situation.has_checkpoint;
-    let may_start_over = !starts_over || options.allows(Permission::Restart);
+    let starts_over = match situation.checkpoint {
+        _ if options.allows(Permission::Restart) => None,
+        WrittenCheckpoint::Yes => Some(AutoVeto::StartsOver),
+        _ if situation.ran_for >= FAR => Some(AutoVeto::StartsOver),
+        WrittenCheckpoint::Unknown => Some(AutoVeto::MayStartOver),
+        WrittenCheckpoint::No => None,
+    };
     let mut refusal = AutoVeto::NoRemedy;
     let mut best: Option<(Preference, usize)> = None;
     for (index, candidate) in situation.candidates.iter().enumerate() {
@@ -387,8 +402,8 @@ fn choose(situation: &AutoSituation<'_>, options: &AutoOptions) -> AutoDecision 
             against(AutoVeto::Permission(missing));
             continue;
         }
-        if !may_start_over && !candidate.resumes {
-            against(AutoVeto::StartsOver);
+        if let Some(veto) = starts_over.as_ref().filter(|_| !candidate.resumes) {
+            against(veto.clone());
             continue;
         }
         let is_last_resort = candidate.remedies.iter().any(|id| id.is_last_resort());
@@ -470,7 +485,7 @@ fn weight(refusal: &AutoVeto) -> u8 {
         AutoVeto::NothingFits => 1,
         AutoVeto::Tried => 2,
         AutoVeto::Permission(_) => 3,
-        AutoVeto::StartsOver => 4,
+        AutoVeto::StartsOver | AutoVeto::MayStartOver => 4,
         AutoVeto::NotOutOfMemory
         | AutoVeto::Stopped
         | AutoVeto::OnlySaid
@@ -512,6 +527,9 @@ impl fmt::Display for AutoVeto {
             }
             AutoVeto::StartsOver => f.write_str(
                 "it had made progress and would start over (--allow restart permits it)",
+            ),
+            AutoVeto::MayStartOver => f.write_str(
+                "the disk did not say in time whether it had written a checkpoint, and it would start over (--allow restart permits it)",
             ),
             AutoVeto::Permission(permission) => write!(
                 f,

@@ -44,7 +44,7 @@ fn situation(candidates: &[Candidate]) -> AutoSituation<'_> {
         ran_for: Duration::from_secs(60),
         time_left: None,
         requeued: 0,
-        has_checkpoint: false,
+        checkpoint: WrittenCheckpoint::No,
         candidates,
         tried: &[],
         too_large: None,
@@ -229,19 +229,25 @@ fn what_had_come_far_goes_on_or_stays() {
     let all = [candidate(&[Batch], Some(true), &[])];
     let mut resuming = all.clone();
     resuming[0].resumes = true;
-    for (ran_for, has_checkpoint, far) in [
-        (Duration::from_secs(599), false, false),
-        (FAR, false, true),
-        (Duration::from_secs(9), true, true),
+    use WrittenCheckpoint::{No, Unknown, Yes};
+    for (ran_for, checkpoint, veto) in [
+        (Duration::from_secs(599), No, None),
+        (FAR, No, Some(AutoVeto::StartsOver)),
+        (FAR, Unknown, Some(AutoVeto::StartsOver)),
+        (Duration::from_secs(9), Yes, Some(AutoVeto::StartsOver)),
+        (
+            Duration::from_secs(9),
+            Unknown,
+            Some(AutoVeto::MayStartOver),
+        ),
     ] {
         let at = |candidates| AutoSituation {
             ran_for,
-            has_checkpoint,
+            checkpoint,
             ..situation(candidates)
         };
-        let refused = AutoDecision::Refuse(AutoVeto::StartsOver);
         let relaunched = AutoDecision::Relaunch(0);
-        let expected = if far { refused } else { relaunched.clone() };
+        let expected = veto.map_or(relaunched.clone(), AutoDecision::Refuse);
         assert_eq!(decide(&at(&all), &allowing(&[])), expected);
         let permitted = allowing(&[Permission::Restart]);
         assert_eq!(decide(&at(&all), &permitted), relaunched);
