@@ -113,13 +113,35 @@ fn environment(theme: &Theme, change: &Change) -> Vec<DiffWord> {
                 .and_then(|more| more.strip_prefix(','));
             let value = match more {
                 Some(more) => format!("{from},+{more}"),
-                None => format!("{from}{arrow}{to}"),
+                None => of_each_setting(&from, &to, arrow),
             };
             piece(format!("{name}={value}"), DiffKind::New)
         }
         (None, Some(to)) => piece(format!("+{name}={}", shown(to)), DiffKind::New),
         (_, None) => piece(format!("{}{name}", theme.glyphs.minus), DiffKind::Gone),
     }]
+}
+
+/// `key:1→2` of lists that have the same keys, or one as a whole and the other.
+fn of_each_setting(from: &str, to: &str, arrow: &str) -> String {
+    let key = |part: &str| part.split_once(':').map(|(key, _)| key.to_string());
+    let (old, new): (Vec<&str>, Vec<&str>) = (from.split(',').collect(), to.split(',').collect());
+    let is_same = old.len() == new.len()
+        && old
+            .iter()
+            .zip(&new)
+            .all(|(old, new)| key(old).is_some() && key(old) == key(new));
+    if !is_same {
+        return format!("{from}{arrow}{to}");
+    }
+    let parts = old
+        .iter()
+        .zip(&new)
+        .map(|(old, new)| match (new.split_once(':'), old == new) {
+            (Some((_, value)), false) => format!("{old}{arrow}{value}"),
+            (_, _) => old.to_string(),
+        });
+    parts.collect::<Vec<_>>().join(",")
 }
 
 /// Numbers that are changed in the program's text, by file and line.
@@ -226,10 +248,7 @@ mod tests {
             "CONF=limit:0.1,+grow:True x"
         );
         new.set_env("CONF", Some(Word::from("limit:1.0")));
-        assert_eq!(
-            joined(&whole(&theme, &old, &new)),
-            "CONF=limit:0.1→limit:1.0 x"
-        );
+        assert_eq!(joined(&whole(&theme, &old, &new)), "CONF=limit:0.1→1.0 x");
     }
 
     #[test]

@@ -59,10 +59,12 @@ fn no_cause() -> Phrase {
 /// the line with the most memory.
 pub(super) fn below(page: Page) -> Vec<Vec<StyledLine>> {
     let finding = page.findings().first();
+    // Which ran out, and whether it is its own need: what followed is left to the details.
+    let needs = finding.and_then(|finding| finding.ranks.as_ref()?.whose());
     let ranks: Vec<DocumentBlock> = finding
         .into_iter()
         .flat_map(document::ranks)
-        .take(2)
+        .take(1 + usize::from(needs.is_some()))
         .collect();
     let mut paragraphs = vec![blocks::lines(page, &ranks)];
     let kept = finding.and_then(|finding| Some((finding, finding.retainer.as_ref()?)));
