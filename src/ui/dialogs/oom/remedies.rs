@@ -354,14 +354,18 @@ pub(in crate::ui::dialogs) fn tone_of(verdict: FitVerdict) -> Tone {
     }
 }
 
-/// What it needs: a figure, a lower bound, or an interval where that is what is open.
+/// What it needs: a figure, a lower bound, or an interval where that is what is open; of a wide one the end that says something.
 pub(super) fn need(expectation: &Expectation) -> String {
     let open = expectation.fits.is_none();
     match (expectation.need, expectation.at_least) {
         (Some(need), _) => match expectation.room {
             Some(room) if open => {
                 let [low, high] = [need.low(), need.high()].map(|bytes| round_gib(bytes, room));
-                format!("{low}–{high} GiB")
+                match (need.estimate().is_rough(), need.high() <= room) {
+                    (false, _) => format!("{low}–{high} GiB"),
+                    (true, true) => format!("≤ {high} GiB"),
+                    (true, false) => format!("≥ {low} GiB"),
+                }
             }
             Some(room) => need.likely().apart(room)[0].clone(),
             None => need.likely().to_string(),
@@ -792,4 +796,25 @@ fn of_device(scene: &Scene) -> String {
         Some(format!("; {used}{of} in use on {}", device.label()))
     });
     since.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forecast::{Estimate, Need};
+
+    #[test]
+    fn of_a_wide_interval_there_is_one_end() {
+        let of = |low, high| {
+            let needs = Estimate::new(Bytes::gib(low), Bytes::gib(low), Bytes::gib(high));
+            need(&Expectation {
+                need: Some(Need::of(needs)),
+                room: Some(Bytes::gib(24)),
+                ..Expectation::default()
+            })
+        };
+        assert_eq!(of(12, 21), "12–21 GiB");
+        assert_eq!(of(4, 31), "≥ 4 GiB");
+        assert_eq!(of(9, 20), "≤ 20 GiB");
+    }
 }
