@@ -94,9 +94,6 @@ fn thrashing(rank: &RankState) -> Option<Finding> {
 const PAUSE: Duration = Duration::from_secs(1);
 const RANKS: usize = 64;
 
-/// A run that has lasted so long can wait the second that a look at who keeps its memory takes at the most: a hundredth of its time.
-const LONG: Duration = Duration::from_secs(100);
-
 /// What grew and has not grown for so many steps does not grow any more.
 const STILL_FOR: u64 = 20;
 
@@ -104,9 +101,8 @@ const STILL_FOR: u64 = 20;
 #[derive(Debug, Clone, PartialEq)]
 pub enum LiveWarning {
     New(Box<Finding>),
-    /// Growth that was warned of, and is not certain to go on, would fill the GPU soon, or has gone on for long: who keeps the
-    /// memory is worth a look.
-    WorthALook,
+    /// Growth that was warned of, and is not certain to go on, would fill the GPU soon.
+    FullSoon,
     /// Growth that was warned of has ended: how sure it had been that it was a leak, and how it ended.
     Withdrawn(Box<Finding>),
 }
@@ -125,8 +121,8 @@ struct GivenWarning {
     who: (Cause, Option<Rank>, Option<Uuid>),
     /// Whether the step of a coming OOM was reported.
     is_forecast: bool,
-    /// Whether it was reported that it is worth a look.
-    is_worth_a_look: bool,
+    /// Whether it was reported that the GPU would be full soon.
+    is_full_soon: bool,
     certainty: Certainty,
     /// The last step after which it was so.
     step: u64,
@@ -149,7 +145,6 @@ impl LiveWarnings {
         self.fitted.follow(state);
         let coming = leak_forecast(state, &self.fitted);
         let is_soon = coming.as_ref().is_some_and(LeakForecast::is_soon);
-        let is_long = state.now.since(run.started) >= LONG;
         let mut due = Vec::new();
         for finding in warnings(state, &self.fitted) {
             let who = (finding.cause, finding.rank, finding.device.clone());
@@ -162,10 +157,10 @@ impl LiveWarnings {
                     // What is certain was reported as that.
                     let is_open = said.who.0 == Cause::Leak
                         && said.certainty != Certainty::Certain
-                        && !said.is_worth_a_look;
-                    if is_open && certainty != Certainty::Certain && (is_soon || is_long) {
-                        said.is_worth_a_look = true;
-                        due.push(LiveWarning::WorthALook);
+                        && !said.is_full_soon;
+                    if is_open && certainty != Certainty::Certain && is_soon {
+                        said.is_full_soon = true;
+                        due.push(LiveWarning::FullSoon);
                     }
                     let is_news = is_forecast && !said.is_forecast
                         || certainty == Certainty::Certain && said.certainty != certainty;
@@ -178,7 +173,7 @@ impl LiveWarnings {
                 None => self.said.push(GivenWarning {
                     who,
                     is_forecast,
-                    is_worth_a_look: false,
+                    is_full_soon: false,
                     certainty,
                     step,
                 }),

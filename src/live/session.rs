@@ -58,8 +58,8 @@ pub(crate) struct Session {
     leak: Option<Finding>,
     /// What was called a leak, and was none.
     leak_over: Option<Finding>,
-    /// Whether growth was seen since then of which it is worth a look who keeps the memory.
-    is_worth_a_look: bool,
+    /// Whether growth was seen since then that would fill the GPU soon.
+    is_full_soon: bool,
     inputs: SessionInputs,
     /// The command whose program's text was asked for.
     text_of: Option<CommandLine>,
@@ -129,7 +129,7 @@ impl Session {
             watch: LiveWarnings::default(),
             leak: None,
             leak_over: None,
-            is_worth_a_look: false,
+            is_full_soon: false,
             inputs,
             text_of: None,
             earlier: None,
@@ -332,7 +332,7 @@ impl Session {
                         self.leak_over = Some(*over);
                     }
                 }
-                LiveWarning::WorthALook => self.is_worth_a_look = true,
+                LiveWarning::FullSoon => self.is_full_soon = true,
                 LiveWarning::New(finding) => {
                     self.note(Level::Warning, finding.headline.to_string());
                     if finding.cause == Cause::Leak {
@@ -365,9 +365,9 @@ impl Session {
         self.leak_over.take()
     }
 
-    /// Whether growth was seen since the last call of which it is worth a look who keeps the memory.
-    pub(crate) fn take_worth_a_look(&mut self) -> bool {
-        std::mem::take(&mut self.is_worth_a_look)
+    /// Whether growth was seen since the last call that would fill the GPU soon.
+    pub(crate) fn take_full_soon(&mut self) -> bool {
+        std::mem::take(&mut self.is_full_soon)
     }
 
     /// Whether an event was applied since the last call.

@@ -647,21 +647,6 @@ fn who_keeps_what_grows_is_looked_for_before_memory_runs_out() {
     assert_eq!(searches(&all), 2, "{all:?}");
 }
 
-/// A run that has gone on for so long that a look costs it next to nothing is looked at once, though its growth may end before the
-/// GPU is full.
-#[test]
-fn who_keeps_what_has_grown_for_long_is_looked_for_once() {
-    let searches = |asked: &[(Pid, ProbeRequest)]| {
-        let of = |(_, request): &&(Pid, ProbeRequest)| matches!(request, ProbeRequest::Retainers);
-        asked.iter().filter(of).count()
-    };
-    let mut told = DrivenSession::running(OnOom::Ask);
-    let early = asked_while_it_grows(&mut told, 1..=300, 0.02);
-    assert_eq!(searches(&early), 0, "within 90 s");
-    let later = asked_while_it_grows(&mut told, 301..=400, 0.02);
-    assert_eq!(searches(&later), 1, "{later:?}");
-}
-
 /// What is free while memory grows is no larger batch's, though a step that was replayed would have fitted with one.
 #[test]
 fn no_larger_batch_is_offered_while_memory_grows() {

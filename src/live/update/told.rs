@@ -25,7 +25,7 @@ impl SessionController {
         if is_certain == Some(false) {
             self.ask_ranks(&ProbeRequest::Trace, |_| true);
         }
-        if self.session.take_worth_a_look() || is_certain == Some(true) {
+        if self.session.take_full_soon() || is_certain == Some(true) {
             let has_no_name = |rank: &RankState| {
                 let found = rank.retainers.as_ref();
                 !found.is_some_and(|(_, found)| found.has_name())
@@ -66,8 +66,7 @@ impl SessionController {
 
     /// Asks the processes of the run that are here. Which lines grow is known from two traced steps, and the next one may be
     /// minutes away. Who keeps the memory takes a search that the training waits for, usually well below a second: only a
-    /// run that is about to end by its growth is held up for that, or one that has gone on for so long that it is next to nothing of
-    /// its time, and no longer once there is a name. Memory runs out in the
+    /// run that is about to end by its growth is held up for that, and no longer once there is a name. Memory runs out in the
     /// middle of a step, when there is more to search and often no time.
     fn ask_ranks(&mut self, request: &ProbeRequest, is_asked: impl Fn(&RankState) -> bool) {
         let run = self.session.state.run();

@@ -4,6 +4,7 @@ import sys
 import tempfile
 import types
 import unittest
+import unittest.mock
 
 import support  # noqa: F401
 from _oomph_probe.common.frames import LIBRARY, OWN
@@ -39,6 +40,11 @@ class TheLine(unittest.TestCase):
         call = "torch.cuda.set_per_process_memory_fraction(0.5)\n"
         self.assertIsNone(self.found(call, call))
         self.assertIsNone(self.found("# " + call, "def set_per_process_memory_fraction(share):\n    pass\n"))
+
+    def test_is_not_known_where_the_files_were_not_read_in_a_moment(self):
+        call = "torch.cuda.set_per_process_memory_fraction(0.5)\n"
+        with unittest.mock.patch.object(limit, "MOMENT", -1.0):
+            self.assertIsNone(self.found(call, "import torch\n"))
 
 
 if __name__ == "__main__":
