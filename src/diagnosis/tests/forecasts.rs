@@ -229,7 +229,7 @@ fn growth_that_ends_is_withdrawn_and_one_that_goes_on_becomes_a_leak() {
             found.extend(looked.filter_map(|of| match of {
                 LiveWarning::New(finding) => Some(finding.headline.to_string()),
                 LiveWarning::Withdrawn(over) => Some(over.headline.to_string()),
-                LiveWarning::WorthALook => None,
+                LiveWarning::FullSoon => None,
             }));
         }
         found
@@ -296,7 +296,7 @@ fn a_forecast_is_said_in_words_once() {
     // 15.1 GiB, which step 101 would exceed.
     assert!((37..=42).contains(&coming.in_steps), "{coming:?}");
     // It is not certain yet, but the rest of the GPU is less than what has grown.
-    let [LiveWarning::New(grows), LiveWarning::WorthALook] = &found[..] else {
+    let [LiveWarning::New(grows), LiveWarning::FullSoon] = &found[..] else {
         panic!("one finding: {found:#?}");
     };
     assert_eq!(
