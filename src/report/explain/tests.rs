@@ -3,8 +3,11 @@
 use super::*;
 use crate::anatomy::GrownModule;
 use crate::event::{BlockOrigin, MemoryKind, PhaseStart, RetainerKind, Sample, StepTrace};
+use crate::event::{GrowingLine, LineText, LineUsage, Phase, Retainer, SourceLine};
 use crate::oom::OomReport;
+use crate::oom::OtherProcess;
 use crate::units::{Moment, Pid};
+use serde_json::Value;
 
 fn report(line: u64, outcome: OomOutcome) -> OomReport {
     OomReport {

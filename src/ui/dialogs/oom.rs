@@ -6,6 +6,7 @@
 
 mod blocks;
 mod diagnosis;
+mod expected;
 mod remedies;
 
 use super::place::place;
@@ -313,7 +314,7 @@ fn brief(page: Page, room: usize) -> Parts {
     let mut fits_all = true;
     let cause = diagnosis::cause(page, (room / 2).max(HEADLINE));
     let below = diagnosis::below(page);
-    let expected = remedies::expected(page);
+    let expected = expected::expected(page);
     let others = [
         remedies::later(page),
         remedies::command(page),
@@ -400,7 +401,7 @@ fn full(page: Page, room: usize, scrolled: usize) -> Parts {
 
 fn next_lines(page: Page) -> Vec<StyledLine> {
     let mut lines = remedies::later(page);
-    let expected = remedies::expected(page).into_iter().next();
+    let expected = expected::expected(page).into_iter().next();
     lines.extend(expected.unwrap_or_default());
     lines.extend(remedies::command(page));
     lines.extend(remedies::kept(page));
