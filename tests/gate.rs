@@ -2,7 +2,7 @@
 //! binary in a real terminal between them.
 
 use crate::fake_nvml::Fake;
-use crate::harness::{Stranger, Terminal};
+use crate::harness::{Stranger, Terminal, wait_until};
 use oomph::event::{EventKind, Exit};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,13 +13,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The stand-in's first device, as NVML names it.
 const DEVICE: &str = "uuid 0 GPU-00000000-1111-2222-3333-444444444444\n";
 
-/// Fills the device in proportion to its batch: 64 does not fit, 32 does.
+/// Fills the device in proportion to its batch, once it may: 64 does not fit, 32 does.
 const PROGRAM: &str = "\
-import sys, time, torch
+import os, sys, time, torch
 batch = int(sys.argv[sys.argv.index('--batch-size') + 1])
 torch.cuda.init()
 print('training', flush=True)
-time.sleep(0.4)
+may_fill = os.path.join(os.path.dirname(sys.argv[0]), 'may_fill')
+while not os.path.exists(may_fill): time.sleep(0.01)
 kept = [torch.empty(20 << 20) for _ in range(batch)]
 print('finished', flush=True)
 ";
@@ -62,6 +63,23 @@ impl Session {
         }
     }
 
+    /// Lets the program fill the device, of which NVML says this from now on. What a device has in use before a rank is known
+    /// is taken for what it had at first.
+    fn fill(&self, nvml: &Fake, then: &str) {
+        wait_until("the rank is known", PATIENCE, || {
+            let mut events = oomph::recording::read(&self.recording())
+                .into_iter()
+                .flatten();
+            events.any(|event| event.is_ok_and(|event| matches!(event.what, EventKind::Hello(_))))
+        });
+        nvml.say(&format!("{DEVICE}{then}"));
+        self.may_fill();
+    }
+
+    fn may_fill(&self) {
+        std::fs::write(self.directory.path().join("may_fill"), "").expect("a file");
+    }
+
     fn recording(&self) -> PathBuf {
         self.directory.path().join("events.jsonl")
     }
@@ -83,7 +101,7 @@ fn the_next_run_waits_until_the_memory_is_back() {
     let mut session = Session::start(Some(&nvml));
     session.terminal.wait_for("training", PATIENCE);
     // The driver goes on charging what the dead process had, and less is free than the next one may want.
-    nvml.say(&format!("{DEVICE}used 0 25100000000\n"));
+    session.fill(&nvml, "used 0 25100000000\n");
     session.terminal.wait_for("Space combine", PATIENCE);
     session.terminal.press("b");
     session.terminal.wait_for("has 23.4 GiB in use", PATIENCE);
@@ -102,7 +120,7 @@ fn a_neighbour_that_grew_meanwhile_holds_up_nothing_where_there_is_room() {
     nvml.say(&format!("{DEVICE}used 0 100000000\n"));
     let mut session = Session::start(Some(&nvml));
     session.terminal.wait_for("training", PATIENCE);
-    nvml.say(&format!("{DEVICE}used 0 9000000000\n"));
+    session.fill(&nvml, "used 0 9000000000\n");
     session.terminal.wait_for("Space combine", PATIENCE);
     session.terminal.press("b");
     session.terminal.wait_for("run 2", PATIENCE);
@@ -118,9 +136,8 @@ fn a_holder_is_named_and_never_touched() {
     nvml.say(&format!("{DEVICE}used 0 100000000\n"));
     let mut session = Session::start(Some(&nvml));
     session.terminal.wait_for("training", PATIENCE);
-    nvml.say(&format!(
-        "{DEVICE}holds 0 {pid} 24000000000\nused 0 100000000\n"
-    ));
+    let held = format!("holds 0 {pid} 24000000000\nused 0 100000000\n");
+    session.fill(&nvml, &held);
     session.terminal.wait_for("Space combine", PATIENCE);
     session.terminal.press("b");
     let waiting = session.terminal.wait_for(&pid.to_string()[..], PATIENCE);
@@ -133,6 +150,7 @@ fn a_holder_is_named_and_never_touched() {
 #[test]
 fn without_nvml_the_gate_says_so_and_opens_after_a_while() {
     let mut session = Session::start(None);
+    session.may_fill();
     session.terminal.wait_for("Space combine", PATIENCE);
     session.terminal.press("b");
     session.terminal.wait_for("without NVML: waiting", PATIENCE);

@@ -289,8 +289,8 @@ impl Runtime {
             }
             SessionEffect::Begin(task) => self.threads.begin(task),
             SessionEffect::LookAtProcesses(pids) => {
-                let gone: Vec<Pid> = pids.into_iter().filter(|pid| has_ended(*pid)).collect();
-                return (!gone.is_empty()).then_some(Message::Gone(gone));
+                let gone = pids.into_iter().filter(|pid| has_ended(*pid)).collect();
+                return Some(Message::Gone(gone));
             }
             SessionEffect::AskProbe(pid, request) => self.requests.ask(pid, request),
             SessionEffect::LookAtHost => {

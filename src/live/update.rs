@@ -91,8 +91,9 @@ pub(crate) struct SessionController {
     scanners: OutputScanners,
     /// Processes whose probes are connected.
     speaking: BTreeSet<Pid>,
-    /// Processes of the last run that do not exist any more, as far as was looked.
-    gone: BTreeSet<Pid>,
+    /// Processes of the last run that do not exist any more; nothing until they were looked at, which anything else that is
+    /// done at the end may delay.
+    gone: Option<BTreeSet<Pid>>,
     /// Why there can't be another run with the same standard input, if so.
     input_spent: Option<String>,
     /// A request to stop the run that was ordered and has not been told of yet.
@@ -133,7 +134,7 @@ impl SessionController {
             screen: ScreenState::None,
             scanners: OutputScanners::default(),
             speaking: BTreeSet::new(),
-            gone: BTreeSet::new(),
+            gone: None,
             input_spent: None,
             asked_early: None,
             copies: None,
@@ -206,7 +207,7 @@ impl SessionController {
             Message::HungUp => self.hung_up(),
             Message::TookLeave => self.quit(false),
             Message::Done((id, result)) => self.done(id, result),
-            Message::Gone(pids) => self.gone.extend(pids),
+            Message::Gone(pids) => self.gone.get_or_insert_default().extend(pids),
             Message::HeardOut => self.phase.heard_out(),
             Message::Note(level, words) => self.session.note(level, words),
             Message::Say(words) => {
@@ -439,7 +440,7 @@ impl SessionController {
         for what in self.scanners.finish(at) {
             self.session.apply(Event { at, what });
         }
-        self.gone.clear();
+        self.gone = None;
         self.phase.exited(exited, at);
     }
 

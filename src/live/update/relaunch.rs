@@ -25,6 +25,7 @@ use crate::supervise::KeeperOrder;
 use crate::units::{Bytes, Moment, Pid};
 use crate::{report, ui};
 use nix::sys::signal::Signal;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// After a run's end: how long to wait for the last events of probes that are still alive.
@@ -88,7 +89,8 @@ impl SessionController {
         });
         let speaking: Vec<Pid> = self.speaking.iter().copied().collect();
         // The kernel has closed a dead process's connection: we only have to get to read it.
-        let patience = match speaking.iter().any(|pid| self.gone.contains(pid)) {
+        let are_dead = |gone: &BTreeSet<Pid>| speaking.iter().any(|pid| gone.contains(pid));
+        let patience = match self.gone.as_ref().is_none_or(are_dead) {
             _ if awaits_files || speaking.iter().any(|pid| !pid.is_here()) => LAST_WORDS_FROM_AFAR,
             _ if speaking.is_empty() && !self.phase.hears_out() => Duration::ZERO,
             // One that has not been read at all: it may be dead as well.
@@ -431,7 +433,7 @@ impl SessionController {
                 job: answer,
                 own_step: own_step.and_then(|step| step.parse().ok()),
                 // One that was not looked at yet may exist.
-                exists: &|pid| !self.gone.contains(&pid),
+                exists: &|pid| !self.gone.as_ref().is_some_and(|gone| gone.contains(&pid)),
                 now,
             }
             .verdict(),
