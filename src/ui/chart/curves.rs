@@ -301,7 +301,9 @@ impl Plot<'_> {
                 if below >= most {
                     break;
                 }
-                let look = if below >= danger { &alarming } else { &usual };
+                // A row is of several GiB: the one that a column is in danger within, too.
+                let is_danger = most >= danger && below + 8 > danger;
+                let look = if is_danger { &alarming } else { &usual };
                 let of_row = |eighths: u32| eighths.saturating_sub(below).min(8) as usize;
                 if let Some(cell) = self.canvas.cell(column, height - 1 - row) {
                     let (glyph, style) = look.cell(of_row(least), of_row(most));
