@@ -66,6 +66,7 @@ mod tests {
             keeps_gradients: false,
             passes,
             optimizer: Estimate::exact(Bytes::gib(2)),
+            steps: 30,
             varies: false,
             spread: None,
             overhead: None,

@@ -239,7 +239,10 @@ pub(super) fn larger(
 ) -> Option<BatchRoom> {
     let workload = WorkloadKey::new(command, launch);
     workload.batch?;
-    let mut observations = Observation::of_earlier(inputs.earlier, command, &workload).to_vec();
+    let earlier = Observation::of_earlier(inputs.earlier, command, &workload);
+    // A few steps of `oomph fit` may have been given smaller inputs than the steps of a run; what ran out is no less a bound.
+    let is_shown = |seen: &&Observation| seen.steps >= SETTLED || seen.ran_out();
+    let mut observations: Vec<Observation> = earlier.iter().filter(is_shown).cloned().collect();
     observations.extend(Observation::of_run(run, launch));
     let model = Model::of_sessions(observations);
     let like = Target {
@@ -425,6 +428,34 @@ mod tests {
         assert!(words.starts_with("room for batch "), "{words}");
         assert!(words.ends_with("(now 64)"), "{words}");
         assert_eq!(said(&run(40, 2.0, 21.0)), None, "a little more is no gain");
+    }
+
+    /// `oomph fit` had run a larger batch for a few steps, whose inputs were smaller than those of later ones.
+    #[test]
+    fn what_a_few_steps_of_an_earlier_run_needed_is_no_measure() {
+        let launch = LaunchEnvironment::default();
+        let other = CommandLine::typed("python train.py --batch-size 96");
+        let could = |steps: u64| {
+            let mut run = run(steps, 2.0, 3.0).runs.pop().expect("a run");
+            run.command = other.clone();
+            let earlier = [Observation::of_run(&run, &launch).expect("seen")];
+            let inputs = ForecastInputs {
+                earlier: &earlier,
+                ..ForecastInputs::default()
+            };
+            match hint(&command(), &self::run(40, 2.0, 6.0), &launch, &inputs) {
+                Some(Hint::RoomForBatch(room)) => room.could,
+                other => panic!("{other:?}"),
+            }
+        };
+        let alone = hint(
+            &command(),
+            &run(40, 2.0, 6.0),
+            &launch,
+            &ForecastInputs::default(),
+        );
+        assert!(matches!(alone, Some(Hint::RoomForBatch(room)) if room.could == could(4)));
+        assert!(could(30) > could(4));
     }
 
     #[test]

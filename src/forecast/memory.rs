@@ -614,6 +614,7 @@ mod tests {
             keeps_gradients: false,
             passes: ForwardBackwardPeak::Seen(Bytes::gib(8)),
             optimizer: Estimate::exact(Bytes::ZERO),
+            steps: 30,
             varies: false,
             spread: None,
             overhead: Some(overhead),

@@ -58,6 +58,8 @@ pub struct Observation {
     pub passes: ForwardBackwardPeak,
     /// What the optimizer's step reaches, which does not depend on the batch.
     pub optimizer: Estimate,
+    /// Steps that ended.
+    pub steps: u64,
     /// Whether steps differ from each other.
     pub varies: bool,
     /// How far its inputs differ in size, where the program told of them.
@@ -116,6 +118,11 @@ impl Observation {
         };
         let seen = Observation::new(rank, oom, workload)?;
         Some(seen.in_run(run.number))
+    }
+
+    /// Whether memory ran out in the end.
+    pub(super) fn ran_out(&self) -> bool {
+        self.left_over.is_some()
     }
 
     /// Of this run of the session.
@@ -233,6 +240,7 @@ impl Observation {
             keeps_gradients: keeps,
             passes,
             optimizer: optimizer_for(known),
+            steps: count,
             varies,
             spread: None,
             overhead: rank.and_then(|rank| overhead(rank, known)),

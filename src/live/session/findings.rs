@@ -103,6 +103,7 @@ impl Session {
     pub(super) fn take_remedies(&mut self, found: Vec<Remedy>) {
         self.remedies = self.changes.without_rejected(found);
         self.foreseen.forget();
+        self.foresee_next();
     }
 
     /// What remedies are against: what explains the OOM of the run, one that it has survived too.

@@ -104,9 +104,9 @@ impl Foreseen {
         self.asked.as_ref().filter(|asked| Some(*asked) != said)
     }
 
-    /// It rests on what has changed: worked out again when it is asked for next.
+    /// It rests on what has changed: what was asked for last is to be worked out again, for its editor may still be open.
     pub(crate) fn forget(&mut self) {
-        *self = Foreseen::default();
+        self.said = None;
     }
 
     pub(crate) fn said(&self) -> Option<&EditedNeed> {

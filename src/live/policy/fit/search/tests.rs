@@ -92,6 +92,7 @@ impl MeasuredLimit {
                     ForwardBackwardPeak::AtLeast(gib(self.room * 0.9), Unseen::NoStep)
                 },
                 optimizer: Estimate::exact(base),
+                steps: 6,
                 varies: false,
                 spread: None,
                 overhead: peaks_before_retry.then_some(overhead),
