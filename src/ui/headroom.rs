@@ -155,7 +155,7 @@ fn fitted(pieces: Vec<HeadroomFigure>, room: u16, gap: u16) -> Vec<HeadroomFigur
         let mut shorter = pieces.clone();
         let wanted = ..=wished.max(needed.unwrap_or(0));
         while is_too_wide(&shorter[wanted]) {
-            match wordiest(&shorter[wanted]) {
+            match wordiest(&shorter[wanted]).or_else(|| shorter[wanted].iter().position(wordy)) {
                 Some(at) => shorter[at].shorten(),
                 None => break,
             }

@@ -226,6 +226,28 @@ fn what_warns_takes_the_room_of_what_does_not() {
 }
 
 #[test]
+fn the_inputs_of_a_room_are_named_in_fewer_words_before_steady_goes() {
+    let (room, brief) = (
+        "room for batch ≈ 106 with inputs of 32×368",
+        "room for batch ≈ 106 at 32×368",
+    );
+    let pieces = [
+        HeadroomFigure::new("6.3 GiB free", Tone::Strong),
+        HeadroomFigure::new("peak 15.1", Tone::Text),
+        HeadroomFigure::new(room, Tone::Good).or(brief).needed(),
+        HeadroomFigure::new("steady", Tone::Good).wished(),
+    ];
+    assert_eq!(
+        shown(&pieces, 90),
+        ["6.3 GiB free", "peak 15.1", room, "steady"]
+    );
+    assert_eq!(
+        shown(&pieces, 72),
+        ["6.3 GiB free", "peak 15.1", brief, "steady"]
+    );
+}
+
+#[test]
 fn words_go_before_figures_where_the_room_for_a_batch_has_no_place() {
     let room = "room for batch ≈ 48";
     let pieces = [
