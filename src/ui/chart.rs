@@ -139,6 +139,9 @@ pub(super) fn draw(canvas: &mut Canvas, state: &State, device: &DeviceState, cho
     if let Some(column) = cursor {
         curves.iter_mut().for_each(|curve| curve.point_at(column));
     }
+    if choice.height == Height::Data || low_limit(device).is_some() {
+        leave_out_others(&mut curves);
+    }
     let laid_over = choice
         .compared
         .map(|run| Overlay::new(state, device, run, &known));
@@ -292,6 +295,36 @@ fn rules_of(state: &State, device: &DeviceState, top: Bytes) -> Vec<ChartRule> {
 /// From a limit below this share of the capacity on, the chart shows what may be used: of all of the device, a tenth would be a row.
 const LOW_LIMIT: f64 = 0.55;
 
+fn low_limit(device: &DeviceState) -> Option<Bytes> {
+    let capacity = device.capacity?;
+    device
+        .limit
+        .filter(|limit| *limit < capacity.scale(LOW_LIMIT))
+}
+
+/// From so many times of what the run has reserved on, all that the device holds is not drawn beside it where the run's own memory
+/// is to be seen: it would be pressed into a row. The device's figure stays, at the top.
+const OTHERS: f64 = 2.5;
+
+fn leave_out_others(curves: &mut [Curve; 3]) {
+    let [device, own @ ..] = curves;
+    let most = |curve: &Curve| {
+        let buckets = curve.columns.iter().flatten();
+        buckets.map(|bucket| bucket.max).max()
+    };
+    let own = own
+        .iter()
+        .filter_map(most)
+        .max()
+        .filter(|own| *own > Bytes::ZERO);
+    if most(device)
+        .zip(own)
+        .is_some_and(|(all, own)| all > own.scale(OTHERS))
+    {
+        device.columns.fill(None);
+    }
+}
+
 fn top_of(device: &DeviceState, curves: &[Curve], height: Height) -> Bytes {
     let buckets = curves.iter().flat_map(|curve| &curve.columns).flatten();
     let most = buckets.map(|bucket| bucket.max).max();
@@ -300,10 +333,7 @@ fn top_of(device: &DeviceState, curves: &[Curve], height: Height) -> Bytes {
     let Some(capacity) = device.capacity else {
         return of_data;
     };
-    let low = device
-        .limit
-        .filter(|limit| *limit < capacity.scale(LOW_LIMIT));
-    match (height, low) {
+    match (height, low_limit(device)) {
         // What was requested and refused is marked above the limit.
         (Height::Unasked | Height::Capacity, Some(limit)) => {
             of_data.max(limit.scale(1.15)).min(capacity)
@@ -440,6 +470,28 @@ fn apart(wished: &[u16], rows: u16) -> Vec<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_others_hold_is_left_out_where_it_would_press_the_run_into_a_row() {
+        let curve = |gib: u64| Curve {
+            name: "",
+            tone: Tone::Used,
+            columns: vec![Some(SeriesBucket {
+                min: Bytes::gib(gib),
+                max: Bytes::gib(gib),
+                last: Bytes::gib(gib),
+            })],
+            latest: None,
+            at: None,
+            is_at_least: false,
+        };
+        for (all, is_drawn) in [(5, true), (6, false)] {
+            let mut curves = [curve(all), curve(2), curve(1)];
+            leave_out_others(&mut curves);
+            assert_eq!(curves[0].bucket(0).is_some(), is_drawn, "{all}");
+            assert!(curves[1].bucket(0).is_some() && curves[2].bucket(0).is_some());
+        }
+    }
 
     #[test]
     fn labels_never_share_a_row() {

@@ -21,6 +21,7 @@ impl Training {
             keeps_gradients: false,
             passes: ForwardBackwardPeak::Seen(gib(peak)),
             optimizer: Estimate::new(floor, floor + parameters, floor + parameters),
+            steps: 30,
             varies: self.varies,
             spread: None,
             overhead: None,
