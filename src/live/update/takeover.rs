@@ -120,6 +120,8 @@ impl SessionController {
                 if known.is_none_or(|run| run.ended.is_none()) {
                     let (run, exit, left) = (run.run, *exit, left.clone());
                     let exited = Exited { run, exit, left };
+                    // Who was killed is known by what has ended, whenever the count was seen.
+                    self.session.push(SessionEffect::LookAtHost);
                     self.phase.exited(exited, self.session.now);
                 } else if let Some(then) = self.phase.found_ended(*exit, self.session.now) {
                     self.conclude(*exit, then);
