@@ -76,7 +76,7 @@ pub use finding::{
 pub use fitted_growth::FittedGrowth;
 pub use growth_verdict::GrowthVerdict;
 pub use leak::{LeakForecast, growth_certainty, leak_forecast};
-pub use situation::{RecognizedCalls, RequestPlace, Situation, failed_at, recognized_calls};
+pub use situation::{RecognizedCalls, RequestPlace, Situation, recognized_calls};
 pub use watch::{LiveWarning, LiveWarnings, certain_leak, warnings};
 
 use crate::epoch::PrintedTrend;

@@ -119,11 +119,6 @@ pub struct RecognizedCalls {
     pub code: Option<&'static str>,
 }
 
-/// The program's own innermost call where memory ran out: "models.py:32 in forward".
-pub fn failed_at(oom: &OomIncident) -> Option<String> {
-    Some(CallStack::new(oom).own()?.shown())
-}
-
 /// Every row of the table, in its order.
 pub fn recognized_calls() -> impl Iterator<Item = RecognizedCalls> {
     TABLE.situation.iter().map(|row| RecognizedCalls {

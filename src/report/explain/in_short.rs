@@ -3,7 +3,6 @@
 //! showed is gone from the terminal when it ends.
 
 use super::{Explanation, decisive};
-use crate::diagnosis;
 use crate::event::to_paste;
 use crate::remedy::{self, Plan};
 
@@ -16,7 +15,8 @@ pub fn in_short(explanation: &Explanation) -> Option<String> {
         finding.cause.spec().title,
         finding.headline
     )];
-    lines.extend(diagnosis::failed_at(&oom.incident).map(|line| format!("failed at {line}")));
+    let request = finding.request.as_ref();
+    lines.extend(request.map(|(bytes, at)| format!("{bytes} requested at {}", at.path("→"))));
     let in_code = finding.in_code().filter(|_| finding.place.is_some());
     lines.extend(in_code.map(|advice| advice.to_string()));
     if let Some((command, inputs)) = &explanation.command {
